@@ -8,7 +8,6 @@ under a name, a TOML table each, in ``$XDG_CONFIG_HOME/herdpy/profiles.toml`` or
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from herdpy.dbapi import options as known
 from herdpy.dbapi import url
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.errors import InterfaceError
+from herdpy.options import boolean, nearest, number
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Link
@@ -60,8 +60,8 @@ def load_profile(name: str, environment: Mapping[str, str] | None = None) -> Pro
     tables = _tables(path)
     found = tables.get(name)
     if not isinstance(found, dict):
-        near = difflib.get_close_matches(name, [one for one in tables if isinstance(tables[one], dict)], 1)
-        hint = f"Is {near[0]} meant?" if near else "A profile is a table of the file, such as [shop]."
+        near = nearest(name, [one for one in tables if isinstance(tables[one], dict)])
+        hint = f"Is {near} meant?" if near else "A profile is a table of the file, such as [shop]."
         raise InterfaceError(f"there is no profile {name[:80]!r} in {path}", hint=hint)
     given = dict(found)
     url = given.pop("url", None)
@@ -153,7 +153,7 @@ def address_of(
     environment = os.environ if environment is None else environment
     target, given = target_of(place, environment)
     given |= {name: value for name, value in (keywords or {}).items() if value is not None}
-    autocommit = url.boolean("autocommit", given.get("autocommit", False))
+    autocommit = known.read_option("autocommit", given.get("autocommit", False), boolean)
     if isinstance(target, url.ServersUrl):
         return ServersAddress(known.remote_options(target, given, environment), autocommit)
     return _directory(target.path, given, environment, autocommit=autocommit)
@@ -211,16 +211,16 @@ def missing(error: ImportError) -> ImportError | InterfaceError:
 def _directory(
     path: str, given: dict[str, Any], environment: Mapping[str, str], *, autocommit: bool
 ) -> DirectoryAddress:
-    create = url.boolean("create", given.pop("create", True))
+    create = known.read_option("create", given.pop("create", True), boolean)
     given.pop("autocommit", None)
     found = known.from_environment(environment, servers=False)
     database: dict[str, int | float] = {}
     for name, value in given.items():
         option = known.OPTIONS.get(name)
         if option is None:
-            database[name] = url.number(name, value)
+            database[name] = known.read_option(name, value, number)
         elif option.directories:
-            found[name] = option.read(name, value)
+            found[name] = option.read(value)
         else:
             raise InterfaceError(f"option {name} is for servers, not for a database in a directory")
     session = {known.SETTINGS.get(name, name): value for name, value in found.items()}

@@ -7,18 +7,21 @@ capitals, after ``HERDPY_``) in the environment. The first of these that gives i
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from herdpy import durations
+from herdpy import options
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.dbapi.url import ServersUrl, ZooKeeper, boolean, number, parse_hosts
+from herdpy.dbapi.url import ServersUrl, ZooKeeper, parse_hosts
+from herdpy.options import one_of, shown
 from herdpy.zookeeper_access import ZooKeeperAccess
+
+V = TypeVar("V")
 
 READ_LEVELS = ("linearizable", "bounded", "at_lsn", "any")
 TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -33,128 +36,126 @@ class Option:
     """One option.
 
     Attributes:
-        read: its value from what was given, or InterfaceError that names it.
+        convert: its value from what was given; ValueError says what it takes.
         says: what it is for.
         directories: whether it is for a database in a directory, too.
         variable: the environment variable that gives it; empty: none does.
     """
 
     name: str
-    read: Callable[[str, object], Any]
+    convert: Callable[[Any], Any]
     says: str
     directories: bool = False
     variable: str = ""
 
+    def read(self, value: object) -> Any:
+        """Its value. InterfaceError names the option, what it takes and (but for passwords) the value."""
+        return read_option(self.name, value, self.convert)
 
-def text(name: str, value: object) -> str:
+
+def read_option(name: str, value: object, convert: Callable[[Any], V]) -> V:
+    """The value of an option by a converter; InterfaceError names it, what it takes and what was given."""
+    try:
+        return convert(value)
+    except InterfaceError as error:
+        raise InterfaceError(f"option {name}: {error.message}", hint=error.hint) from None
+    except ValueError as error:
+        given = "" if name in _PASSWORDS else f", not {shown(value)}"
+        raise InterfaceError(f"option {name} is {error}{given}") from None
+
+
+def _text(value: object) -> str:
     """Text that is not empty, of a reasonable length."""
     given = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(given, str) or not given or "\0" in given or len(given) > MOST_CHARACTERS:
-        shown = "" if name in _PASSWORDS else f", not {_short(value)}"
-        raise InterfaceError(f"option {name} is text of 1 to {MOST_CHARACTERS} characters{shown}")
+        raise ValueError(f"text of 1 to {MOST_CHARACTERS} characters")
     return given
 
 
-def secret(name: str, value: object) -> str:
-    """A password, which may be empty and is never told."""
+def _secret(value: object) -> str:
+    """A password, which may be empty."""
     if not isinstance(value, str) or "\0" in value or len(value) > MOST_CHARACTERS:
-        raise InterfaceError(f"option {name} is text of up to {MOST_CHARACTERS} characters")
+        raise ValueError(f"text of up to {MOST_CHARACTERS} characters")
     return value
 
 
-def seconds(name: str, value: object) -> float:
-    """A time greater than 0."""
-    found = float(number(name, value))
+def _seconds(value: object) -> float:
+    """A time greater than 0, of seconds or of a number with its unit."""
+    found = 0.0
+    with contextlib.suppress(ValueError):
+        is_text = isinstance(value, str)
+        found = options.microseconds(str(value), "s") / 1e6 if is_text else float(options.number(value))
     if not 0 < found <= MOST_SECONDS:
-        raise InterfaceError(f"option {name} is a number of seconds greater than 0, not {_short(value)}")
+        raise ValueError("a number of seconds greater than 0")
     return found
 
 
-def whole(name: str, value: object) -> str:
+def _libpq_number(value: object) -> str:
     """A whole number, as libpq takes it."""
-    found = number(name, value)
-    if found != int(found) or abs(found) > 2**31 - 1:
-        raise InterfaceError(f"option {name} is a whole number, not {_short(value)}")
+    found = options.number(value)
+    if not abs(found) <= 2**31 - 1 or found != int(found):
+        raise ValueError("a whole number")
     return str(int(found))
 
 
-def duration(name: str, value: object) -> str:
+def _duration(value: object) -> str:
     """Milliseconds, of seconds or of a number with its unit (``500ms``, ``2min``); 0 is none at all."""
     if isinstance(value, str):
         try:
-            milliseconds = durations.microseconds(value, "s") / 1000
+            milliseconds = options.microseconds(value, "s") / 1000
         except ValueError:
-            raise InterfaceError(
-                f"option {name} is a duration such as 2.5, 500ms or 2min, not {_short(value)}"
-            ) from None
+            raise ValueError("a duration such as 2.5, 500ms or 2min") from None
     else:
-        milliseconds = number(name, value) * 1e3
+        milliseconds = options.number(value) * 1e3
     if not (math.isfinite(milliseconds) and 0 <= milliseconds <= 2**31 - 1):
-        raise InterfaceError(f"option {name} is a duration of up to 24 days, not {_short(value)}")
+        raise ValueError("a duration of up to 24 days")
     return str(max(1, round(milliseconds)) if milliseconds else 0)
 
 
-def lsn(name: str, value: object) -> str:
+def _lsn(value: object) -> str:
     """A position of the log."""
     if not _LSN.fullmatch(str(value)):
-        raise InterfaceError(f"option {name} is a position such as 12:345, not {_short(value)}")
+        raise ValueError("a position such as 12:345")
     return str(value)
 
 
-def file(name: str, value: object) -> str:
+def _file(value: object) -> str:
     """The path of a file that can be read."""
-    path = os.path.expanduser(text(name, value))
+    path = os.path.expanduser(_text(value))
     if not os.path.isfile(path):
-        raise InterfaceError(f"option {name}: there is no file {path}")
+        raise InterfaceError(f"there is no file {path}")
     if not os.access(path, os.R_OK):
-        raise InterfaceError(f"option {name}: {path} cannot be read")
+        raise InterfaceError(f"{path} cannot be read")
     return path
 
 
-def trusted(name: str, value: object) -> str:
+def _authorities(value: object) -> str:
     """A file of certificates, or libpq's word for those of the system."""
-    return "system" if value == "system" else file(name, value)
+    return "system" if value == "system" else _file(value)
 
 
-def private(name: str, value: object) -> str:
+def _private_file(value: object) -> str:
     """A file that nobody else can read, since it has a password."""
-    path = file(name, value)
-    check_private(path, f"option {name}: ")
+    path = _file(value)
+    check_private(path)
     return path
 
 
-def check_private(path: str | os.PathLike[str], told: str = "") -> None:
+def check_private(path: str | os.PathLike[str]) -> None:
     """InterfaceError when others than its owner may read or write a file, or it is somebody else's."""
     found = os.stat(path)
     if found.st_mode & 0o077:
         raise InterfaceError(
-            f"{told}other users may read or write {os.fspath(path)}, and it has a password",
+            f"other users may read or write {os.fspath(path)}, and it has a password",
             hint=f"chmod 600 {os.fspath(path)}",
         )
     if found.st_uid not in (os.geteuid(), 0):
-        raise InterfaceError(f"{told}{os.fspath(path)} has a password and belongs to another user")
+        raise InterfaceError(f"{os.fspath(path)} has a password and belongs to another user")
 
 
-def one_of(*words: str) -> Callable[[str, object], str]:
-    """One of some words."""
-
-    def read(name: str, value: object) -> str:
-        if value not in words:
-            raise InterfaceError(f"option {name} is one of {', '.join(words)}, not {_short(value)}")
-        return str(value)
-
-    return read
-
-
-def hosts(name: str, value: object) -> list[tuple[str, int | None]]:
+def _hosts(value: object) -> list[tuple[str, int | None]]:
     """More servers."""
-    del name
     return parse_hosts(str(value))
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
 def _options(*found: Option) -> dict[str, Option]:
@@ -162,55 +163,56 @@ def _options(*found: Option) -> dict[str, Option]:
 
 
 OPTIONS = _options(
-    Option("autocommit", boolean, "each statement is its own transaction", directories=True),
-    Option("user", text, "the role", variable="HERDPY_USER"),
-    Option("password", secret, "its password", variable="HERDPY_PASSWORD"),
-    Option("passfile", private, "a file of passwords, as libpq's ~/.pgpass", variable="HERDPY_PASSFILE"),
-    Option("hosts", hosts, "more servers, as host:port,host:port"),
-    Option("tablespace", text, "the tablespace, where the URL's path does not name it"),
+    Option("autocommit", options.boolean, "each statement is its own transaction", directories=True),
+    Option("user", _text, "the role", variable="HERDPY_USER"),
+    Option("password", _secret, "its password", variable="HERDPY_PASSWORD"),
+    Option("passfile", _private_file, "a file of passwords, as libpq's ~/.pgpass",
+           variable="HERDPY_PASSFILE"),
+    Option("hosts", _hosts, "more servers, as host:port,host:port"),
+    Option("tablespace", _text, "the tablespace, where the URL's path does not name it"),
     Option("target", one_of("leader", "follower"), "which server: leader, or follower for reads",
            variable="HERDPY_TARGET"),
-    Option("connect_timeout", seconds, "seconds to find the leader at first",
+    Option("connect_timeout", _seconds, "seconds to find the leader at first",
            variable="HERDPY_CONNECT_TIMEOUT"),
-    Option("failover_timeout", seconds, "seconds to find it again, and to learn the outcome of a commit",
+    Option("failover_timeout", _seconds, "seconds to find it again, and to learn the outcome of a commit",
            variable="HERDPY_FAILOVER_TIMEOUT"),
-    Option("request_timeout", seconds, "seconds that one call may take, whatever happens to servers",
+    Option("request_timeout", _seconds, "seconds that one call may take, whatever happens to servers",
            variable="HERDPY_REQUEST_TIMEOUT"),
-    Option("statement_timeout", duration, "how long a statement may run", directories=True,
+    Option("statement_timeout", _duration, "how long a statement may run", directories=True,
            variable="HERDPY_STATEMENT_TIMEOUT"),
-    Option("lock_timeout", duration, "how long it may wait for a lock", directories=True,
+    Option("lock_timeout", _duration, "how long it may wait for a lock", directories=True,
            variable="HERDPY_LOCK_TIMEOUT"),
-    Option("application_name", text, "shown in pg_stat_activity", directories=True,
+    Option("application_name", _text, "shown in pg_stat_activity", directories=True,
            variable="HERDPY_APPLICATION_NAME"),
     Option("read_level", one_of(*READ_LEVELS), "how new what is read must be", directories=True,
            variable="HERDPY_READ_LEVEL"),
-    Option("max_staleness", duration, "how old it may be at the read level bounded", directories=True,
+    Option("max_staleness", _duration, "how old it may be at the read level bounded", directories=True,
            variable="HERDPY_MAX_STALENESS"),
-    Option("min_lsn", lsn, "the position that the read level at_lsn waits for", directories=True),
+    Option("min_lsn", _lsn, "the position that the read level at_lsn waits for", directories=True),
     Option("sslmode", one_of(*TLS_MODES), "whether TLS is used, and what is verified",
            variable="HERDPY_SSLMODE"),
-    Option("sslrootcert", trusted, "the CAs of servers' certificates (PEM), or system",
+    Option("sslrootcert", _authorities, "the CAs of servers' certificates (PEM), or system",
            variable="HERDPY_SSLROOTCERT"),
-    Option("sslcert", file, "the client's certificate (PEM)", variable="HERDPY_SSLCERT"),
-    Option("sslkey", file, "its key (PEM)", variable="HERDPY_SSLKEY"),
-    Option("sslpassword", secret, "the key's password"),
-    Option("sslcrl", file, "certificates that were revoked (PEM)"),
+    Option("sslcert", _file, "the client's certificate (PEM)", variable="HERDPY_SSLCERT"),
+    Option("sslkey", _file, "its key (PEM)", variable="HERDPY_SSLKEY"),
+    Option("sslpassword", _secret, "the key's password"),
+    Option("sslcrl", _file, "certificates that were revoked (PEM)"),
     Option("sslnegotiation", one_of("postgres", "direct"), "how TLS begins"),
-    Option("ssl_min_protocol_version", text, "the oldest TLS that is accepted"),
+    Option("ssl_min_protocol_version", _text, "the oldest TLS that is accepted"),
     Option("channel_binding", one_of("disable", "prefer", "require"), "whether passwords are bound to TLS"),
-    Option("require_auth", text, "the ways of authentication that are accepted"),
+    Option("require_auth", _text, "the ways of authentication that are accepted"),
     Option("gssencmode", one_of("disable", "prefer", "require"), "whether GSSAPI encrypts"),
-    Option("keepalives", whole, "1: TCP keepalives are sent"),
-    Option("keepalives_idle", whole, "seconds of silence before the first"),
-    Option("keepalives_interval", whole, "seconds between them"),
-    Option("keepalives_count", whole, "how many may be lost"),
-    Option("tcp_user_timeout", whole, "milliseconds until data that is not acknowledged breaks the"
+    Option("keepalives", _libpq_number, "1: TCP keepalives are sent"),
+    Option("keepalives_idle", _libpq_number, "seconds of silence before the first"),
+    Option("keepalives_interval", _libpq_number, "seconds between them"),
+    Option("keepalives_count", _libpq_number, "how many may be lost"),
+    Option("tcp_user_timeout", _libpq_number, "milliseconds until data that is not acknowledged breaks the"
     " connection"),
-    Option("zookeeper_tls", boolean, "herdpy+zk: ZooKeeper's servers use TLS"),
-    Option("zookeeper_ca", file, "the CAs of their certificates (PEM)"),
-    Option("zookeeper_cert", file, "the certificate that is shown to them (PEM)"),
-    Option("zookeeper_key", file, "its key (PEM)"),
-    Option("ledgers_root", text, "the znode of BookKeeper's metadata, for readers of the log"),
+    Option("zookeeper_tls", options.boolean, "herdpy+zk: ZooKeeper's servers use TLS"),
+    Option("zookeeper_ca", _file, "the CAs of their certificates (PEM)"),
+    Option("zookeeper_cert", _file, "the certificate that is shown to them (PEM)"),
+    Option("zookeeper_key", _file, "its key (PEM)"),
+    Option("ledgers_root", _text, "the znode of BookKeeper's metadata, for readers of the log"),
 )  # fmt: skip
 """All of them but the settings of a database in a directory."""
 
@@ -236,7 +238,7 @@ def from_environment(environment: Mapping[str, str], *, servers: bool) -> dict[s
         if not given or not (servers or option.directories):
             continue
         try:
-            found[option.name] = option.read(option.name, given)
+            found[option.name] = option.read(given)
         except InterfaceError as error:
             raise InterfaceError(f"{option.variable}: {error.message}", hint=error.hint) from None
     return found
@@ -252,7 +254,7 @@ def checked(given: Mapping[str, object]) -> dict[str, Any]:
         if name not in OPTIONS:
             raise unknown(name, OPTIONS)
         if value is not None:
-            found[name] = OPTIONS[name].read(name, value)
+            found[name] = OPTIONS[name].read(value)
     return found
 
 
@@ -260,10 +262,8 @@ def unknown(name: str, known: Iterable[str]) -> InterfaceError:
     """There is no such option; perhaps another was meant."""
     if name in ("create", "checkpoint_interval_s", "query_memory_bytes"):
         return InterfaceError(f"option {name} is for a database in a directory, not on servers")
-    near = difflib.get_close_matches(name, list(known), 1)
-    return InterfaceError(
-        f"an option is not known: {name[:80]}", hint=f"Is {near[0]} meant?" if near else None
-    )
+    near = options.nearest(name, known)
+    return InterfaceError(f"an option is not known: {name[:80]}", hint=f"Is {near} meant?" if near else None)
 
 
 DEFAULT_PORT = 5432

@@ -32,11 +32,6 @@ DEFAULT_ZOOKEEPER_PORT = 2181
 MOST_OPTIONS = 100
 _ZOOKEEPER_SCHEME = "herdpy+zk"
 
-_BOOLEANS = {
-    **dict.fromkeys(("true", "1", "yes", "on"), True),
-    **dict.fromkeys(("false", "0", "no", "off"), False),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class DirectoryUrl:
@@ -183,28 +178,6 @@ def parse_hosts(text: str) -> list[tuple[str, int | None]]:
             raise InterfaceError(f"not a host and port: {part!r}")
         found.append((host, int(port) if port else None))
     return found
-
-
-def boolean(name: str, value: object) -> bool:
-    """An option that is true or false, as a keyword gives it or as a URL spells it."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in _BOOLEANS:
-        return _BOOLEANS[value.lower()]
-    raise InterfaceError(f"option {name} is true or false, not {value!r}")
-
-
-def number(name: str, value: object) -> int | float:
-    """An option that is a number, as a keyword gives it or as a URL spells it."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        for read in (int, float):
-            try:
-                return read(value)
-            except ValueError:
-                continue
-    raise InterfaceError(f"option {name} is a number, not {value!r}")
 
 
 def _target(path: str, options: dict[str, str], shown: str) -> DirectoryUrl:

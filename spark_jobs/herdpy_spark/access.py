@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 import grpc
 
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.dbapi.options import RemoteOptions, remote_options
+from herdpy.dbapi.options import RemoteOptions, read_option, remote_options
 from herdpy.dbapi.remote.hosts import ZnodeReader, ZooKeeperError
-from herdpy.dbapi.url import ServersUrl, boolean, parse
+from herdpy.dbapi.url import DirectoryUrl, ServersUrl, parse
 from herdpy.log.lsn import LSN
+from herdpy.options import boolean
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress
 from herdpy.rpc.errors import RemoteError
@@ -215,9 +216,6 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         AccessError: no server answers by SQL, or it does not tell where its gRPC door is.
         herdpy.InterfaceError: the URL makes no sense.
     """
-    from herdpy.dbapi.options import remote_options
-    from herdpy.dbapi.url import ServersUrl, parse
-
     server = parse(url)
     assert isinstance(server, ServersUrl)
     given = {} if server.user or user is None else {"user": user}
@@ -345,7 +343,7 @@ def _parsed(url: str, user: str | None, password: str | None) -> tuple[RemoteOpt
         if password is not None and server.password is None:
             given.setdefault("password", password)
         options = remote_options(server, given)
-        tls = boolean("tls", short) if short else options.libpq.get("sslmode") in _TLS_MODES
+        tls = read_option("tls", short, boolean) if short else options.libpq.get("sslmode") in _TLS_MODES
     except InterfaceError as error:
         raise OptionError(f"the option url: {error}") from error
     ca = ca or options.libpq.get("sslrootcert", "")
@@ -400,8 +398,6 @@ def find(options: Options) -> SparkDatabase:
     if options.url.lower().startswith(ZOOKEEPER_SCHEME):
         log, servers = find_in_zookeeper(options.url, options.user, options.password)
         return SparkDatabase(servers, log=log)
-    from herdpy.dbapi.errors import InterfaceError
-    from herdpy.dbapi.url import DirectoryUrl, parse
 
     try:
         target = parse(options.url)

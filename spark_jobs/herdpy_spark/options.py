@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from herdpy import durations
 from herdpy.log.lsn import LSN
+from herdpy.options import microseconds, nearest, one_of, whole
 
 Use: TypeAlias = Literal["read", "write", "stream"]
 Position: TypeAlias = LSN | int | str
@@ -54,30 +54,12 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", text) or not least <= int(text) <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return int(text)
-
-    return read
-
-
 def _seconds(text: str) -> float:
     with contextlib.suppress(ValueError):
-        seconds = durations.microseconds(text, "s") / 1e6
+        seconds = microseconds(text, "s") / 1e6
         if seconds > 0:
             return seconds
     raise ValueError("a duration, such as 90, 90s, 10min, 1h or 1d")
-
-
-def _word(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return text.lower()
-
-    return read
 
 
 def _position(*words: str) -> Callable[[str], Position]:
@@ -174,14 +156,14 @@ class Options:
     source: str = _option(
         "from",
         ("read",),
-        _word("replica", "log"),
+        one_of("replica", "log"),
         "what to read: replica (a server, preferably a follower) or log (a published snapshot and ledgers)",
         "replica",
     )
     partitions: int | None = _option(
         "numPartitions",
         ("read", "stream"),
-        _whole(1, MAX_PARTITIONS),
+        whole(1, MAX_PARTITIONS),
         "how many partitions to make; fewer where there is less to read",
     )
     low: str | None = _option(
@@ -200,7 +182,7 @@ class Options:
     mode: str | None = _option(
         "mode",
         ("write",),
-        _word(*MODES),
+        one_of(*MODES),
         "what becomes of rows whose key is there: append (an error), upsert, ignore; delete removes by key",
     )
     load_id: str | None = _option(
@@ -213,12 +195,12 @@ class Options:
         "where the stream begins: earliest, latest, after an LSN, or after a timestamp",
     )
     max_entries: int | None = _option(
-        "maxEntriesPerTrigger", ("stream",), _whole(1, 10**18 - 1), "the most entries of the log in one batch"
+        "maxEntriesPerTrigger", ("stream",), whole(1, 10**18 - 1), "the most entries of the log in one batch"
     )
     on_trimmed: str = _option(
         "onTrimmed",
         ("stream",),
-        _word("error", "snapshot"),
+        one_of("error", "snapshot"),
         "when the log does not go back as far: error, or snapshot (the oldest rows that are left come first)",
         "error",
     )
@@ -238,7 +220,9 @@ class Options:
         for name, text in given.items():
             one = known.get(name.lower())
             if one is None:
-                raise OptionError(f"the option {name} is not known: {_listed(use)}")
+                near = nearest(name.lower(), known)
+                meant = f"; is {known[near].metadata['option'].name} meant?" if near else ""
+                raise OptionError(f"the option {name} is not known: {_listed(use)}{meant}")
             definition: Definition = one.metadata["option"]
             if use is not None and use not in definition.uses:
                 raise OptionError(f"the option {definition.name} is not for {_CALLS[use]}: {_listed(use)}")

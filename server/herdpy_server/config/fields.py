@@ -6,6 +6,7 @@ them, or as text from a flag or the environment; sizes may be written with a uni
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import tomllib
@@ -16,13 +17,8 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect
 
+from herdpy import options
 from herdpy_server.config.sections import Section, ServerConfig
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-_SIZE = re.compile(r"([\d_]+(?:\.\d+)?)\s*([A-Za-z]*)")
-_TRUE = frozenset({"true", "on", "yes", "1"})
-_FALSE = frozenset({"false", "off", "no", "0"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +93,9 @@ class ConfigSetting:
         bare = text.strip()
         match info:
             case inspect.BoolType():
-                lowered = bare.lower()
-                return True if lowered in _TRUE else False if lowered in _FALSE else text
+                with contextlib.suppress(ValueError):
+                    return options.boolean(bare)
+                return text
             case inspect.IntType() if not self.name.endswith("_bytes"):
                 return int(bare) if re.fullmatch(r"[+-]?\d[\d_]*", bare) else text
             case inspect.FloatType():
@@ -119,10 +116,10 @@ class ConfigSetting:
 
 def parse_size(text: str) -> int:
     """Bytes of "64 MiB", "1.5GB" or "4096"; ValueError for anything else."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or (unit := _UNITS.get(match[2].upper())) is None:
-        raise ValueError(f'"{text}" is no size: write bytes, or a unit such as "64 MiB"')
-    return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    try:
+        return options.size_bytes(text)
+    except ValueError:
+        raise ValueError(f'"{text}" is no size: write bytes, or a unit such as "64 MiB"') from None
 
 
 def size_text(size_bytes: int) -> str:

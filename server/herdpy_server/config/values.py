@@ -6,13 +6,13 @@ it does not lie in wait for the day when the flag is gone. All problems are foun
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from herdpy.options import nearest
 from herdpy_server.config.check import check
 from herdpy_server.config.fields import ConfigSetting, all_settings, sections
 from herdpy_server.config.sections import ServerConfig
@@ -198,5 +198,5 @@ class _Gathering:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else ""

@@ -11,7 +11,7 @@ import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from herdpy import durations
+from herdpy import options
 from herdpy.log.lsn import LSN, START
 from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
 from herdpy_server.sessions.notices import MESSAGE_LEVELS
@@ -54,17 +54,15 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 def boolean(value: str) -> str:
     """on or off."""
-    lowered = value.lower()
-    if lowered in {"on", "true", "yes", "1"}:
-        return "on"
-    if lowered in {"off", "false", "no", "0"}:
-        return "off"
-    raise ValueError("expected a Boolean value")
+    try:
+        return "on" if options.boolean(value) else "off"
+    except ValueError:
+        raise ValueError("expected a Boolean value") from None
 
 
 def milliseconds(value: str) -> float:
     """A duration as PostgreSQL writes it: a number of milliseconds, or one with a unit."""
-    amount = durations.microseconds(value, "ms") / 1000
+    amount = options.microseconds(value, "ms") / 1000
     if not 0 <= amount <= 2**31:
         raise ValueError("it is out of range")
     return amount
@@ -88,7 +86,7 @@ def lsn(value: str) -> str:
 def duration(value: str) -> str:
     """As PostgreSQL shows it: a whole number of the largest unit that allows one."""
     amount = round(milliseconds(value))
-    for unit, length_us in reversed(durations.UNITS_US.items()):
+    for unit, length_us in reversed(options.UNITS_US.items()):
         length = length_us // 1000
         if amount and length and amount % length == 0:
             return f"{amount // length}{unit}"

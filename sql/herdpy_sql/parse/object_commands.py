@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from herdpy import durations
+from herdpy import options
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
 from herdpy_sql.parse.lexer import QualifiedName, Statement, TokenCursor
@@ -385,12 +385,6 @@ TABLESPACE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP|CHECK)\s+TABLESPACE\b", 
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
-_SIZES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
-_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_SWITCH = {"on": True, "true": True, "yes": True, "1": True} | dict.fromkeys(
-    ("off", "false", "no", "0"), False
-)
-
 
 @dataclass(frozen=True, slots=True)
 class TablespaceCommand(Command):
@@ -530,21 +524,22 @@ def _count(text: str) -> int:
 
 
 def _switch(text: str) -> bool:
-    if text.lower() not in _SWITCH:
-        raise ValueError("Expected on or off.")
-    return _SWITCH[text.lower()]
+    try:
+        return options.boolean(text)
+    except ValueError:
+        raise ValueError("Expected on or off.") from None
 
 
 def _size(text: str) -> int:
-    match = _AMOUNT.fullmatch(text)
-    if match is None or match[2].lower() not in _SIZES:
-        raise ValueError("Expected bytes, or a size such as '256MB' (kB, MB, GB, TB).")
-    return round(float(match[1]) * _SIZES[match[2].lower()])
+    with contextlib.suppress(ValueError):
+        if "_" not in text:
+            return options.size_bytes(text, options.POSTGRES_SIZES)
+    raise ValueError("Expected bytes, or a size such as '256MB' (kB, MB, GB, TB).")
 
 
 def _duration(text: str) -> float:
     with contextlib.suppress(ValueError):
-        seconds = durations.microseconds(text.lower(), "s") / 1e6
+        seconds = options.microseconds(text.lower(), "s") / 1e6
         if seconds >= 0:
             return seconds
     raise ValueError("Expected seconds, or a duration such as '12h' (us, ms, s, min, h, d).")

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 import sqlalchemy
+import typer.core
+import typer.main
 
 import herdpy
 import herdpy.aio
+from herdpy.cli.app import app
+from herdpy.drill.faults import FAULTS
+from herdpy.drill.workloads import WORKLOADS
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -99,3 +104,15 @@ def test_what_is_present_works(conn: Any, what: str) -> None:
 @pytest.mark.parametrize("what", WAYS)
 def test_a_way_in_works(tmp_path: Path, what: str) -> None:
     WAYS[what](tmp_path / "db")
+
+
+def test_the_commands_are_those_of_the_page() -> None:
+    (row,) = re.findall(r"^\| \*\*Command line\*\* \| (.*): \[the command\]", TEXT, re.MULTILINE)
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    assert set(re.findall(r"`(\w+)`", row)) == set(group.commands)
+
+
+def test_the_drills_have_as_many_faults_and_workloads() -> None:
+    ((faults, workloads),) = re.findall(r"(\d+) faults under (\d+) workloads", TEXT)
+    assert (int(faults), int(workloads)) == (len(FAULTS), len(WORKLOADS))

@@ -37,7 +37,8 @@ from herdpy_server.replica.roles import ReplicatedRoles
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import Reloaded
 from herdpy_server.serving import OneDatabase, ServedDatabase, ServedTablespaces, settle_interpreter
-from herdpy_server.serving.alone_log import AloneLog, PublishSettings
+from herdpy_server.serving.logs import PublishSettings
+from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.tablespace import Directory
@@ -76,7 +77,7 @@ class ServerProcess:
         self._page = StatusPage(self.status, self.metrics, __version__)
         self._doors: list[tuple[str, Door]] = []
         self._database: ServedDatabase | None = None
-        self._log: AloneLog | None = None
+        self._publishing: SnapshotPublishing | None = None
         self._member: Member | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
@@ -118,8 +119,8 @@ class ServerProcess:
         settle_interpreter()
         publish = PublishSettings(**msgspec.structs.asdict(config.publish))
         databases = OneDatabase(database, config.postgres.database or None, publish)
-        self._log = databases.log
-        databases.log.start()
+        self._publishing = databases.publishing
+        databases.publishing.start()
         postgres = PostgresDoor(config, databases, RoleStore(database.path))
         self.metrics.registry = postgres.server.registry
         self._page.tablespaces = databases
@@ -208,9 +209,9 @@ class ServerProcess:
         notify("STOPPING=1")
         doors, self._doors = self._doors, []
         await asyncio.gather(*[self._close(door) for _name, door in doors])
-        log, self._log = self._log, None
-        if log is not None:
-            await log.close()
+        publishing, self._publishing = self._publishing, None
+        if publishing is not None:
+            await publishing.close()
         database, self._database = self._database, None
         if database is not None:
             await database.close()

@@ -1,7 +1,8 @@
 """What is published of a tablespace, told through ZooKeeper: which snapshots there are, who makes one now.
 
 Above ``certain``. Only who holds the ``publishing`` znode changes ``published``. Readers choose from it and
-lease; see ``replica.publishing`` for how that and the removal of old snapshots keep out of each other's way.
+lease; see ``publishing.publisher`` for how that and the removal of old snapshots keep out of each other's
+way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a replica has, and reports of itself: its position, its log, its store, a session on it.
 
 The lowest of a replica's parts. ``replica`` is made from it and changes its state; the parts between them
-(``checking``, ``evidence``, ``fitness``, ``leader_tasks``, ``publishing``, ``served``) are given it, with
+(``bookkeeper_log``, ``checking``, ``evidence``, ``fitness``, ``leader_tasks``, ``served``) are given it, with
 what they may call of ``replica``.
 """
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.loop_sessions import LoopSessions
+from herdpy_server.serving.tablespaces import Uses
 from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
@@ -42,6 +43,7 @@ class ServedDatabase:
         driver: runs coroutines of sessions; ``run`` and ``call`` are its.
         host: the tablespace with its checkpointer; ``checkpointer`` is its.
         sessions: the sessions that somebody holds.
+        uses: who reads the store besides; closing waits for them.
         observer: is told of every statement of sessions that begin from now on.
         limits: what sessions that begin from now on may keep.
         workers: the processes that answer what DuckDB is asked, or None.
@@ -60,6 +62,7 @@ class ServedDatabase:
         self.log, self.store, self.tablespace = directory.log, host.store, host.tablespace
         self.recovery, self.torn, self.rebuilt = directory.recovery, directory.torn, directory.rebuilt
         self.checkpointer = host.checkpointer
+        self.uses = Uses()
         self.sessions = LoopSessions(host, driver, self, workers)
         self.workers = self.sessions.workers
         self._closed: asyncio.Future[None] | None = None
@@ -158,6 +161,7 @@ class ServedDatabase:
         self._closed = self.driver.loop.create_future()
         try:
             await self._end_statements(graceful_timeout_s)
+            await self.uses.end()
             await self.sessions.close_workers(is_closing())
             await self.driver.loop.run_in_executor(None, self._directory.close)
         except BaseException as error:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
-from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.driver import Run
+from herdpy_server.serving.file_log import FileLogBackend
+from herdpy_server.serving.logs import PublishSettings, ServedLog
+from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.serving.tablespaces import LoadsHere, Standing, Use
 from herdpy_sql.errors import SqlError
 
@@ -54,7 +56,8 @@ class OneDatabase:
         publish: where and when snapshots of it are published.
 
     Attributes:
-        log: see ``Served``; to be started and closed by who has it.
+        log: see ``Served``.
+        publishing: publishes snapshots; to be started and closed by who has it.
     """
 
     def __init__(
@@ -63,7 +66,9 @@ class OneDatabase:
         self.database = database
         self.name = name
         self.run = database.run
-        self.log = AloneLog(name or ALONE, database, publish or PublishSettings())
+        backend = FileLogBackend(name or ALONE, database, publish or PublishSettings())
+        self.publishing = SnapshotPublishing(backend)
+        self.log = ServedLog(backend, self.publishing.now)
 
     def session(self, database: str) -> Session:
         """See :class:`Databases`."""
@@ -120,9 +125,9 @@ class OneDatabase:
         return await self.database.checkpoint()
 
     def use(self, give_up: Callable[[], object]) -> Use:
-        """See ``Served``. The doors are closed before the database is, so it need not wait for them."""
-        del give_up
-        return Use(self.database.store, self.database.checkpointer, lambda: None)
+        """See ``Served``."""
+        database = self.database
+        return Use(database.store, database.checkpointer, database.uses.enter(give_up))
 
     def loads(self) -> LoadsHere:
         """See ``Served``."""

@@ -36,7 +36,7 @@ from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.replica.roles import ReplicatedRoles
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import Reloaded
-from herdpy_server.serving import OneDatabase, ServedDatabase, ServedTablespaces, settle_interpreter
+from herdpy_server.serving import AlonePlacements, ServedDatabase, ServedNode, settle_interpreter
 from herdpy_server.serving.logs import PublishSettings
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions.limits import SessionLimits
@@ -118,27 +118,28 @@ class ServerProcess:
             return
         settle_interpreter()
         publish = PublishSettings(**msgspec.structs.asdict(config.publish))
-        databases = OneDatabase(database, config.postgres.database or None, publish)
-        self._publishing = databases.publishing
-        databases.publishing.start()
-        postgres = PostgresDoor(config, databases, RoleStore(database.path))
+        placements = AlonePlacements(database, config.postgres.database or None, publish)
+        self._publishing = placements.served.publishing
+        self._publishing.start()
+        node = ServedNode(database.path, database.driver, placements)
+        postgres = PostgresDoor(config, node, RoleStore(database.path))
         self.metrics.registry = postgres.server.registry
-        self._page.tablespaces = databases
+        self._page.node = node
         await self._listen("postgres", config, postgres.start)
         self._doors.append(("postgres", postgres))
-        await self._serve_grpc(config, databases, postgres.server.registry)
+        await self._serve_grpc(config, node, postgres.server.registry)
 
     async def _serve_grpc(
-        self, config: ServerConfig, tablespaces: ServedTablespaces, registry: SessionRegistry
+        self, config: ServerConfig, node: ServedNode, registry: SessionRegistry
     ) -> int | None:
         """Open the door of gRPC; its port, None when there shall be none."""
         if not config.grpc.enabled:
             return None
-        node = ProcessNode(
+        control = ProcessNode(
             __version__, self.status, self._logs, lambda: self.config, self._read_configuration_again
         )
-        secret = None if self._member is None else self._member.node.secret
-        grpc = GrpcDoor(config, tablespaces, registry, node, secret)
+        secret = None if self._member is None else self._member.cluster.secret
+        grpc = GrpcDoor(config, node, registry, control, secret)
         self._doors.append(("grpc", grpc))  # also when it cannot listen: it has threads to be ended
         await self._listen("grpc", config, grpc.start)
         return grpc.port
@@ -146,22 +147,23 @@ class ServerProcess:
     async def _join(self, config: ServerConfig) -> None:
         """Start as a node of a cluster: the doors first, so that others can be told their ports."""
         self._member = member = Member(config)
-        member.node.observer = self.statements.observe
-        member.node.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
-        postgres = PostgresDoor(config, member.node, ReplicatedRoles(member.node))
+        cluster = member.cluster
+        cluster.observer = self.statements.observe
+        cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
+        postgres = PostgresDoor(config, member.node, ReplicatedRoles(cluster))
         registry = self.metrics.registry = postgres.server.registry
-        member.node.end_session = registry.end
-        member.node.roles_changed = registry.roles_changed
-        self.metrics.replicas = member.node.replicas
-        self._page.tablespaces = member.node
-        self.status.checks["replicas"] = member.node.problem
+        cluster.end_session = registry.end
+        cluster.roles_changed = registry.roles_changed
+        self.metrics.replicas = cluster.replicas
+        self._page.node = member.node
+        self.status.checks["replicas"] = cluster.problem
         await self._listen("postgres", config, postgres.start)
         self._doors.append(("postgres", postgres))
         grpc_port = await self._serve_grpc(config, member.node, registry)
         notify("STATUS=joining the cluster")
         http_port = self._page.port if config.http.enabled else None
         await member.join(postgres.port, grpc_port, http_port)
-        member.node.refused.add_done_callback(self._refused)
+        cluster.refused.add_done_callback(self._refused)
         settle_interpreter()
 
     def _refused(self, told: asyncio.Future[NodeIdInUseError]) -> None:

@@ -12,7 +12,7 @@ import uvloop
 
 from herdpy_server.pgwire import PgServer, PgSettings
 from herdpy_server.roles.role import RoleStore
-from herdpy_server.serving import OneDatabase, ServedDatabase
+from herdpy_server.serving import ServedDatabase, alone
 from herdpy_server.sessions.registry import SessionRegistry
 
 
@@ -20,7 +20,7 @@ async def main() -> None:
     database = await ServedDatabase.open(Path(sys.argv[1]))
     settings = PgSettings(port=0, **ast.literal_eval(sys.argv[2]))
     registry = SessionRegistry(RoleStore(database.path))
-    server = PgServer(OneDatabase(database), settings, registry=registry)
+    server = PgServer(alone(database), settings, registry=registry)
     await server.start()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

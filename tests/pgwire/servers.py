@@ -17,7 +17,7 @@ import uvloop
 
 from herdpy_server.pgwire import Authority, PgServer, PgSettings
 from herdpy_server.roles.role import RoleStore
-from herdpy_server.serving import Databases, OneDatabase, ServedDatabase
+from herdpy_server.serving import Databases, ServedDatabase, alone
 from herdpy_server.sessions.registry import SessionRegistry
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class ThreadServer:
         path: Path,
         settings: PgSettings,
         authority: Authority | None = None,
-        databases: MakeDatabases = OneDatabase,
+        databases: MakeDatabases = alone,
     ) -> None:
         self.loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -107,7 +107,7 @@ class ThreadServer:
 
 @contextlib.contextmanager
 def thread_server(
-    path: Path, authority: Authority | None = None, databases: MakeDatabases = OneDatabase, **settings: Any
+    path: Path, authority: Authority | None = None, databases: MakeDatabases = alone, **settings: Any
 ) -> Iterator[ThreadServer]:
     server = ThreadServer(path, PgSettings(port=0, **settings), authority, databases)
     try:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
-from herdpy_server.serving import OneDatabase, Run, ServedDatabase, no_database
+from herdpy_server.serving import AlonePlacements, Run, ServedDatabase, ServedNode, alone, no_database
 from herdpy_server.sessions import Session
 from herdpy_sql.errors import SqlError
 from tests.pgwire.servers import ThreadServer, thread_server
@@ -82,7 +82,7 @@ def test_not_now_is_said_before_the_authentication_is_over(both: ThreadServer) -
 
 @pytest.mark.parametrize("name", ["herdpy", None])
 def test_a_database_that_is_alone_has_one_name_or_any(name: str | None, tmp_path: Any) -> None:
-    with thread_server(tmp_path / "data", databases=lambda database: OneDatabase(database, name)) as server:
+    with thread_server(tmp_path / "data", databases=lambda database: alone(database, name)) as server:
         connect(server, "herdpy").close()
         with Wire(server.address) as wire:
             wire.send(start_up(user="herdpy", database="x") + TERMINATE)
@@ -160,8 +160,11 @@ def test_libpq_finds_the_server_that_is_wanted(
         assert connection.info.port == two_servers[found].port
 
 
-class Follower(OneDatabase):
+class Follower(ServedNode):
     """A database that only follows."""
+
+    def __init__(self, database: ServedDatabase) -> None:
+        super().__init__(database.path, database.driver, AlonePlacements(database))
 
     def session(self, database: str) -> Session:
         session = super().session(database)

@@ -21,7 +21,8 @@ from uvicorn.server import ServerState
 if TYPE_CHECKING:
     from herdpy_server.http.metrics import ServerMetrics
     from herdpy_server.http.status import ServerStatus
-    from herdpy_server.serving.tablespaces import ServedTablespaces, Standing
+    from herdpy_server.serving.node import ServedNode
+    from herdpy_server.serving.tablespaces import Standing
 
 logger = logging.getLogger("herdpy.http")
 
@@ -60,14 +61,14 @@ class StatusPage:
     """The page, from :meth:`start` to :meth:`stop`.
 
     Attributes:
-        tablespaces: set once there are some.
+        node: set once there is one.
     """
 
     def __init__(self, status: ServerStatus, metrics: ServerMetrics, version: str) -> None:
         self._status = status
         self._metrics = metrics
         self._version = version
-        self.tablespaces: ServedTablespaces | None = None
+        self.node: ServedNode | None = None
         self._pages: dict[str, Callable[[str], Page]] = {
             "/": self._index,
             "/health": self._health,
@@ -165,10 +166,10 @@ class StatusPage:
         )
 
     def _status_text(self, _accepted: str) -> Page:
-        tablespaces = self.tablespaces
-        told = [] if tablespaces is None else [_standing(one) for one in tablespaces.standings()]
-        node = "" if tablespaces is None else tablespaces.node_id
-        return _json(200, {"node": node, "phase": self._status.phase.value, "tablespaces": told})
+        node = self.node
+        told = [] if node is None else [_standing(one) for one in node.standings()]
+        node_id = "" if node is None else node.node_id
+        return _json(200, {"node": node_id, "phase": self._status.phase.value, "tablespaces": told})
 
     def _metrics_text(self, accepted: str) -> Page:
         body, content_type = self._metrics.expose(accepted)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdpy_server.cluster.secret import NodeSecret
     from herdpy_server.service import NodeControl
     from herdpy_server.serving import Databases
-    from herdpy_server.serving.tablespaces import ServedTablespaces
+    from herdpy_server.serving.node import ServedNode
 
 
 logger = logging.getLogger("herdpy.server")
@@ -140,7 +140,7 @@ class GrpcDoor:
     def __init__(
         self,
         config: ServerConfig,
-        tablespaces: ServedTablespaces,
+        tablespaces: ServedNode,
         registry: SessionRegistry,
         node: NodeControl,
         secret: NodeSecret | None,

@@ -23,6 +23,7 @@ from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.cluster_settings import ClusterSettings
 from herdpy_server.replica.node import ClusterNode
 from herdpy_server.replica.seeding import Credentials
+from herdpy_server.serving import ServedNode
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.directory import DirectoryLock
 from herdpy_server.tablespace.transaction import now_us
@@ -35,7 +36,8 @@ _NODES_OWN = ("node", "advertise", "user", "password_file", "secret_file", "ca")
 
 class Member:
     """Attributes:
-    node: what the doors serve; :meth:`join` lets it begin.
+    cluster: its part in the cluster; :meth:`join` lets it begin.
+    node: what the doors serve.
     id: the node's.
     """
 
@@ -52,17 +54,18 @@ class Member:
         cluster = msgspec.structs.asdict(config.cluster)
         for name in _NODES_OWN:
             del cluster[name]
-        self.node = ClusterNode(
+        self.cluster = ClusterNode(
             self.path,
             ClusterSettings(**cluster),
             DatabaseSettings(**msgspec.structs.asdict(config.storage)),
             WorkerSettings(**msgspec.structs.asdict(config.workers)),
         )
-        self.node.credentials = _credentials(config)
-        self.node.zookeeper_access = zookeeper_access(config)
-        self.node.secret = NodeSecret(
+        self.cluster.credentials = _credentials(config)
+        self.cluster.zookeeper_access = zookeeper_access(config)
+        self.cluster.secret = NodeSecret(
             Path(config.cluster.secret_file) if config.cluster.secret_file else None
         )
+        self.node = ServedNode(self.path, self.cluster.driver, self.cluster)
 
     async def join(self, sql_port: int, grpc_port: int | None, http_port: int | None) -> None:
         """Join the cluster, once the doors listen on these ports. Errors as ``ClusterNode.start``."""
@@ -78,12 +81,12 @@ class Member:
             started_us=now_us(),
             session_timeout_s=config.cluster.session_timeout_s,
         )
-        await self.node.start(record)
+        await self.cluster.start(record)
 
     async def close(self) -> None:
         """Leave, and give the directory back."""
         try:
-            await self.node.close()
+            await self.cluster.close()
         finally:
             self._lock.release()
 

@@ -1,16 +1,15 @@
-"""A node: one server process as a member of a cluster, with a replica of each tablespace that is placed here.
+"""A node of a cluster: one server process, with a replica of each tablespace that is placed here.
 
-Top of the package. It is what the doors serve (:class:`~herdpy_server.serving.databases.Databases`): a
-client's database is the tablespace of that name. ``placed`` has replicas come and go as ZooKeeper says.
+Top of the package. It is the ``Placements`` of the ``ServedNode`` that the doors serve. ``placed`` has
+replicas come and go as ZooKeeper says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,17 +32,14 @@ from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.seeding import Credentials, Seeding
 from herdpy_server.replica.served import ServedReplica
 from herdpy_server.replica.state import UNREADABLE
-from herdpy_server.serving.databases import no_database, no_tablespace
-from herdpy_server.serving.driver import Driver, Run
-from herdpy_server.serving.tablespaces import Standing
+from herdpy_server.serving.driver import Driver
+from herdpy_server.serving.node import no_tablespace
 from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
-
-T = TypeVar("T")
 
 _EXISTS = "42710"
 _FOLLOW_INTERVAL_S = 0.015
@@ -201,23 +197,40 @@ class ClusterNode:
         if not self.refused.done():
             self.refused.set_result(error)
 
-    # For the doors.
+    # What the doors see: ``Placements``.
 
-    def session(self, database: str) -> Session:
-        """See ``Databases``."""
-        replica = self.replicas.get(database)
-        if replica is not None:
-            return replica.session()
-        known = None if self._coordination is None else self._coordination.tablespaces.known.get(database)
-        if not self._knows_all or (known is not None and not known.dropped):
-            raise self._elsewhere(database, known)
-        raise no_database(database)
+    @property
+    def node_id(self) -> str:
+        """See ``Placements``."""
+        return "" if self.host is None else self.host.node
 
-    def _elsewhere(self, name: str, info: TablespaceInfo | None) -> SqlError:
-        """57P03: libpq goes on to the next host that it knows."""
-        if info is None or self._coordination is None:
+    @property
+    def default_tablespace(self) -> str:
+        """See ``Placements``."""
+        return self.cluster.tablespace
+
+    def tablespace_of(self, database: str) -> str:
+        """See ``Placements``: it has the same name."""
+        return database
+
+    def here(self, name: str) -> ServedReplica | None:
+        """See ``Placements``."""
+        replica = self.replicas.get(name)
+        return None if replica is None else replica.served
+
+    def all_here(self) -> list[ServedReplica]:
+        """See ``Placements``."""
+        return [replica.served for _name, replica in sorted(self.replicas.items())]
+
+    def elsewhere(self, name: str) -> SqlError | None:
+        """See ``Placements``: with 57P03 libpq goes on to the next host that it knows."""
+        coordination = self._coordination
+        info = None if coordination is None else coordination.tablespaces.known.get(name)
+        if self._knows_all and (info is None or info.dropped):
+            return None
+        if info is None or coordination is None:
             return SqlError("57P03", "the server has not joined its cluster yet", hint="Try again soon.")
-        nodes = self._coordination.membership.nodes
+        nodes = coordination.membership.nodes
         places = [f"{node} at {nodes[node].sql}" for node in info.replicas if node in nodes]
         return SqlError(
             "57P03",
@@ -225,28 +238,12 @@ class ClusterNode:
             detail=f"Its replicas are on {', '.join(places) or 'nodes that are away'}.",
         )
 
-    @property
-    def node_id(self) -> str:
-        """See ``ServedTablespaces``; empty before :meth:`start`."""
-        return "" if self.host is None else self.host.node
-
-    def find(self, name: str) -> ServedReplica:
-        """See ``ServedTablespaces``."""
-        return self._replica(name or self.cluster.tablespace).served
-
     def _replica(self, name: str) -> Replica:
-        """The replica that is here; SqlError as :meth:`find`."""
+        """The replica that is here; SqlError as ``ServedNode.find``."""
         replica = self.replicas.get(name)
-        if replica is not None:
-            return replica
-        known = None if self._coordination is None else self._coordination.tablespaces.known.get(name)
-        if not self._knows_all or (known is not None and not known.dropped):
-            raise self._elsewhere(name, known)
-        raise no_tablespace(name)
-
-    def standings(self) -> list[Standing]:
-        """See ``ServedTablespaces``."""
-        return [replica.served.standing() for _name, replica in sorted(self.replicas.items())]
+        if replica is None:
+            raise self.elsewhere(name) or no_tablespace(name)
+        return replica
 
     def problem(self) -> str | None:
         """Why clients of some tablespace should not be sent here now; None when there is no reason."""
@@ -254,17 +251,9 @@ class ClusterNode:
         unreadable = [one for one in replicas if one.opened is None or one.state in UNREADABLE]
         return "; ".join(f"the replica of {one.info.name} is {one.state.value}" for one in unreadable) or None
 
-    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
-        """See ``Databases``."""
-        return Run(self.driver, coroutine, done)
-
-    async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a session's coroutine from an asyncio task; see :meth:`Driver.call`."""
-        return await self.driver.call(coroutine)
-
     @property
     def is_closed(self) -> bool:
-        """See ``Databases``."""
+        """See ``Placements``."""
         return self._is_closed
 
     async def close(self) -> None:

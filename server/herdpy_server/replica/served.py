@@ -13,6 +13,7 @@ from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.serving.logs import ServedLog
 from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, Standing, Use
+from herdpy_server.sessions import Session
 from herdpy_server.tablespace.guard import ReadLevel
 
 _ROLES = {ReplicaState.LEADING: LEADER, ReplicaState.FOLLOWING: FOLLOWER}
@@ -24,6 +25,10 @@ class ServedReplica:
     def __init__(self, replica: ReplicaBase, log: ServedLog) -> None:
         self._replica = replica
         self.log = log
+
+    def session(self) -> Session:
+        """See ``Served``."""
+        return self._replica.session()
 
     def standing(self) -> Standing:
         """See ``Served``."""

@@ -15,7 +15,8 @@ from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import ServedTablespaces, Standing
+    from herdpy_server.serving.node import ServedNode
+    from herdpy_server.serving.tablespaces import Standing
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100
@@ -77,7 +78,7 @@ class NodeControl(Protocol):
 class AdminService(admin_pb2_grpc.AdminServicer):
     """Answers calls out of the process, its tablespaces and its sessions."""
 
-    def __init__(self, node: NodeControl, tablespaces: ServedTablespaces, registry: SessionRegistry) -> None:
+    def __init__(self, node: NodeControl, tablespaces: ServedNode, registry: SessionRegistry) -> None:
         self._node = node
         self._tablespaces = tablespaces
         self._registry = registry

@@ -33,7 +33,8 @@ from herdpy_server.service.caller import CALLER, Callers
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import LoadsHere, ServedTablespaces
+    from herdpy_server.serving.node import ServedNode
+    from herdpy_server.serving.tablespaces import LoadsHere
     from herdpy_server.sessions import Session
     from herdpy_server.store.loads import LoadOutcome
 
@@ -73,7 +74,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
 
     def __init__(
         self,
-        tablespaces: ServedTablespaces,
+        tablespaces: ServedNode,
         files: StagedFiles,
         executor: Executor,
         max_message_bytes: int,

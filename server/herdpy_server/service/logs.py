@@ -14,7 +14,8 @@ from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import Served, ServedTablespaces
+    from herdpy_server.serving.node import ServedNode
+    from herdpy_server.serving.tablespaces import Served
 
 _PROGRESS_S = 1.0
 _MAX_PURPOSE = 200
@@ -24,7 +25,7 @@ _LEAST_LEASE_S = 1.0
 class LogsService(logs_pb2_grpc.LogsServicer):
     """Answers calls out of the tablespaces' logs."""
 
-    def __init__(self, tablespaces: ServedTablespaces, callers: Callers) -> None:
+    def __init__(self, tablespaces: ServedNode, callers: Callers) -> None:
         self._tablespaces = tablespaces
         self._callers = callers
 

@@ -25,7 +25,7 @@ from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
 from herdpy_server.copy.arrow import ArrowWriter
 from herdpy_server.service.calls import going_down, not_there, reached, too_many
 from herdpy_server.service.leases import Leases, finished
-from herdpy_server.serving.tablespaces import ServedTablespaces
+from herdpy_server.serving.node import ServedNode
 from herdpy_server.store import StoreSnapshot
 from herdpy_server.store.columns import decoded
 from herdpy_sql.catalog import Catalog, Table
@@ -305,7 +305,7 @@ class PartitionsService(partitions_pb2_grpc.PartitionsServicer):
 
     def __init__(
         self,
-        tablespaces: ServedTablespaces,
+        tablespaces: ServedNode,
         plans: Plans,
         executor: Executor,
         may_read: Callable[[str, Catalog, Table], None],

@@ -34,7 +34,7 @@ from herdpy_server.service.snapshots import SnapshotShelf, SnapshotsService
 
 if TYPE_CHECKING:
     from herdpy_server.service.admin import NodeControl
-    from herdpy_server.serving.tablespaces import ServedTablespaces
+    from herdpy_server.serving.node import ServedNode
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_sql.catalog import Catalog, Table
 
@@ -93,7 +93,7 @@ class GrpcServer:
 
     def __init__(
         self,
-        tablespaces: ServedTablespaces,
+        tablespaces: ServedNode,
         settings: ServiceSettings,
         authority: Authority,
         registry: SessionRegistry,

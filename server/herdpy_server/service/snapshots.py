@@ -28,7 +28,7 @@ from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, snapshots_pb2, snapshots_pb2_grpc
 from herdpy_server.service.calls import going_down, reached, too_many
 from herdpy_server.service.leases import DEFAULT_S, Leases, finished
-from herdpy_server.serving.tablespaces import ServedTablespaces
+from herdpy_server.serving.node import ServedNode
 from herdpy_server.store.copy import MANIFEST, CopyManifest
 from herdpy_server.tablespace.log_errors import store_error
 from herdpy_sql.errors import SqlError
@@ -191,7 +191,7 @@ class SnapshotShelf:
 class SnapshotsService(snapshots_pb2_grpc.SnapshotsServicer):
     """Answers calls out of a shelf."""
 
-    def __init__(self, tablespaces: ServedTablespaces, shelf: SnapshotShelf, executor: Executor) -> None:
+    def __init__(self, tablespaces: ServedNode, shelf: SnapshotShelf, executor: Executor) -> None:
         self._tablespaces = tablespaces
         self._shelf = shelf
         self._executor = executor

@@ -1,22 +1,24 @@
 """A database opened for a server: one event loop runs every session. See ``database``."""
 
+from herdpy_server.serving.alone import AlonePlacements, alone
 from herdpy_server.serving.database import ServedDatabase
-from herdpy_server.serving.databases import Databases, OneDatabase, no_database
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.interpreter import settle_interpreter
-from herdpy_server.serving.tablespaces import Served, ServedTablespaces, Standing
+from herdpy_server.serving.node import Databases, ServedNode, no_database
+from herdpy_server.serving.tablespaces import Served, Standing
 from herdpy_server.serving.turn import LoopTurn
 
 __all__ = [
+    "AlonePlacements",
     "Databases",
     "Driver",
     "LoopTurn",
-    "OneDatabase",
     "Run",
     "Served",
     "ServedDatabase",
-    "ServedTablespaces",
+    "ServedNode",
     "Standing",
+    "alone",
     "no_database",
     "settle_interpreter",
 ]

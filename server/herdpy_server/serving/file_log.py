@@ -1,6 +1,6 @@
 """The log of a database that is alone, in files (``LogBackend``): this process has the leases.
 
-Between ``logs`` and ``databases``. Leases end with the process. All of it is for the loop's thread but
+Between ``logs`` and ``alone``. Leases end with the process. All of it is for the loop's thread but
 :meth:`FileLogBackend.floor`, which the checkpointer asks before it trims.
 """
 

@@ -1,6 +1,6 @@
 """Publishes the snapshots of a tablespace: on a cadence, when they are due here, and when somebody asks.
 
-Above ``logs``, whose ``LogBackend`` says what is due and where; ``databases`` and replicas have one each. Any
+Above ``logs``, whose ``LogBackend`` says what is due and where; ``alone`` and replicas have one each. Any
 replica publishes: a follower does it where there is one, so that it costs the leader nothing. A process of
 its own reads the store and writes (``publishing.publisher``).
 """

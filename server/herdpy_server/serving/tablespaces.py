@@ -1,6 +1,6 @@
 """The tablespaces of a process as its doors see them: where each stands, and its store to be read.
 
-Beside ``databases``, which gives sessions. A database that is alone has one tablespace; a node of a cluster
+Below ``node``. A database that is alone has one tablespace; a node of a cluster
 has a replica of each that is placed on it. Who reads a store outside of sessions (a snapshot, a plan of
 partitions, a comparison) *uses* it: a replica's store is closed and replaced while the process goes on,
 which waits for them.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from herdpy.log import LedgerInfo
@@ -156,6 +155,11 @@ class Served(Protocol):
     def log(self) -> ServedLog:
         """Its log, for those who read it themselves."""
 
+    def session(self) -> Session:
+        """A new session; of a replica that only follows it is a ``set_standby`` one. SqlError 57P03: there is
+        nothing to be read.
+        """
+
     def standing(self) -> Standing:
         """Where it stands now."""
 
@@ -180,28 +184,3 @@ class Served(Protocol):
 
     async def reached(self, lsn: LSN) -> None:
         """Return when everything up to ``lsn`` is applied. SqlError 57P03 when that takes too long."""
-
-
-class ServedTablespaces(Protocol):
-    """The tablespaces of a process.
-
-    Attributes:
-        path: the data directory.
-    """
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def node_id(self) -> str:
-        """The node's id in its cluster; empty for a server that is alone."""
-
-    def find(self, name: str) -> Served:
-        """One by its name; the empty name is the only one, or the default one of the cluster.
-
-        Raises:
-            SqlError: 3D000, there is none; 57P03, it is not here, or not yet.
-        """
-
-    def standings(self) -> list[Standing]:
-        """Where each stands, by name."""

@@ -33,8 +33,8 @@ from herdpy_server.process.node import ProcessNode
 from herdpy_server.process.notify import notify
 from herdpy_server.process.reload import changed, taken_over
 from herdpy_server.process.statements import StatementStatistics
-from herdpy_server.replica.roles import ReplicatedRoles
-from herdpy_server.roles.role import RoleStore
+from herdpy_server.replica.roles import LoggedRoles
+from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.service import Reloaded
 from herdpy_server.serving import AlonePlacements, ServedDatabase, ServedNode, settle_interpreter
 from herdpy_server.serving.logs import PublishSettings
@@ -122,7 +122,7 @@ class ServerProcess:
         self._publishing = placements.served.publishing
         self._publishing.start()
         node = ServedNode(database.path, database.driver, placements)
-        postgres = PostgresDoor(config, node, RoleStore(database.path))
+        postgres = PostgresDoor(config, node, RoleStore(RoleFile(database.path)))
         self.metrics.registry = postgres.server.registry
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
@@ -150,7 +150,7 @@ class ServerProcess:
         cluster = member.cluster
         cluster.observer = self.statements.observe
         cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
-        postgres = PostgresDoor(config, member.node, ReplicatedRoles(cluster))
+        postgres = PostgresDoor(config, member.node, RoleStore(LoggedRoles(cluster)))
         registry = self.metrics.registry = postgres.server.registry
         cluster.end_session = registry.end
         cluster.roles_changed = registry.roles_changed

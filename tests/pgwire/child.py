@@ -11,7 +11,7 @@ from pathlib import Path
 import uvloop
 
 from herdpy_server.pgwire import PgServer, PgSettings
-from herdpy_server.roles.role import RoleStore
+from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.serving import ServedDatabase, alone
 from herdpy_server.sessions.registry import SessionRegistry
 
@@ -19,7 +19,7 @@ from herdpy_server.sessions.registry import SessionRegistry
 async def main() -> None:
     database = await ServedDatabase.open(Path(sys.argv[1]))
     settings = PgSettings(port=0, **ast.literal_eval(sys.argv[2]))
-    registry = SessionRegistry(RoleStore(database.path))
+    registry = SessionRegistry(RoleStore(RoleFile(database.path)))
     server = PgServer(alone(database), settings, registry=registry)
     await server.start()
     stop = asyncio.Event()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from herdpy_server.pgwire import Authority, PgServer, PgSettings
-from herdpy_server.roles.role import RoleStore
+from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.serving import Databases, ServedDatabase, alone
 from herdpy_server.sessions.registry import SessionRegistry
 
@@ -46,7 +46,7 @@ class ThreadServer:
         self, path: Path, settings: PgSettings, authority: Authority | None, databases: MakeDatabases
     ) -> None:
         self.database = await ServedDatabase.open(path)
-        registry = SessionRegistry(RoleStore(path))
+        registry = SessionRegistry(RoleStore(RoleFile(path)))
         self.server = PgServer(databases(self.database), settings, authority, registry)
         await self.server.start()
 

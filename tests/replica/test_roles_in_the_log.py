@@ -10,9 +10,9 @@ import pytest
 
 from herdpy_server.embedded import Database, opened
 from herdpy_server.replica.node import ClusterNode
-from herdpy_server.replica.roles import ReplicatedRoles
+from herdpy_server.replica.roles import LoggedRoles
 from herdpy_server.roles.passwords import Verifier
-from herdpy_server.roles.role import Role, RoleStore, created, dropped, replaced
+from herdpy_server.roles.role import Role, RoleFile, RoleStore, created, dropped, replaced
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
@@ -35,13 +35,13 @@ class FakeNode:
         opened = None if database is None else SimpleNamespace(store=database.tablespace.store)
         self.replicas["herdpy"] = SimpleNamespace(opened=opened)
 
-    def roles(self) -> ReplicatedRoles:
-        return ReplicatedRoles(cast(ClusterNode, self))
+    def roles(self) -> RoleStore:
+        return RoleStore(LoggedRoles(cast(ClusterNode, self)))
 
 
-def change(database: Database, roles: ReplicatedRoles, make: Any) -> None:
+def change(database: Database, roles: RoleStore, make: Any) -> None:
     session = database.session()  # not within the turn, which is a mutex here
-    for replica in roles._node.replicas.values():
+    for replica in roles._place._node.replicas.values():
         replica.session = lambda: session  # type: ignore[method-assign]
     database.run(roles.change("CREATE ROLE", make))
 
@@ -89,7 +89,7 @@ def test_they_are_logged_and_kept(tmp_path: Path) -> None:
 
 def test_a_file_of_roles_counts_until_there_are_some_in_the_log(tmp_path: Path) -> None:
     """As nodes had them before; the first change takes those of the leader over."""
-    RoleStore(tmp_path).change_now(created(ANN))
+    RoleFile(tmp_path).change_now(created(ANN))
     node = FakeNode(tmp_path)
     with opened(tmp_path / "db") as database:
         node.has(database)
@@ -122,7 +122,7 @@ def test_until_they_are_known_passwords_are_not_judged(tmp_path: Path) -> None:
 
 
 def test_a_node_without_the_tablespace_goes_by_its_file(tmp_path: Path) -> None:
-    RoleStore(tmp_path).change_now(created(ANN))
+    RoleFile(tmp_path).change_now(created(ANN))
     node = FakeNode(tmp_path)
     node.host = object()
     roles = node.roles()
@@ -134,6 +134,6 @@ def test_a_node_without_the_tablespace_goes_by_its_file(tmp_path: Path) -> None:
 
 
 def test_a_nodes_directory_may_have_a_file_of_roles(tmp_path: Path) -> None:
-    RoleStore(tmp_path).change_now(created(ANN))
+    RoleFile(tmp_path).change_now(created(ANN))
     (tmp_path / "NODE").write_text("{}")
     Directory(tmp_path).lock(create=False).release()

@@ -16,7 +16,7 @@ from session_scripts import Block, Runner
 
 from herdpy_server.embedded import opened
 from herdpy_server.roles.passwords import Verifier, without_passwords
-from herdpy_server.roles.role import Role, RoleStore, created
+from herdpy_server.roles.role import Role, RoleFile, RoleStore, created
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_sql.errors import SqlError
@@ -28,7 +28,7 @@ class Server:
 
     def __init__(self, database: object, directory: Path) -> None:
         self.database = database
-        self.registry = SessionRegistry(RoleStore(directory))
+        self.registry = SessionRegistry(RoleStore(RoleFile(directory)))
 
     def user(self, name: str) -> Runner:
         session: Session = self.database.session()  # type: ignore[attr-defined]
@@ -49,14 +49,14 @@ def server(tmp_path: Path):  # type: ignore[no-untyped-def]
 def test_a_user_can_prove_a_password(server: Server, tmp_path: Path) -> None:
     admin = server.user("admin")
     assert ask(admin, "CREATE USER ann WITH PASSWORD 'se''cret'") == ["CREATE ROLE"]
-    for roles in (server.registry.role_store, RoleStore(tmp_path)):  # now, and after the next start
+    for roles in (server.registry.role_store, RoleStore(RoleFile(tmp_path))):  # now, and after the next start
         assert roles is not None
         verifier = roles.verifier("ann")
         assert verifier is not None
         assert verifier.fits("se'cret")
         assert not verifier.fits("secret")
     assert ask(admin, "ALTER USER ann PASSWORD NULL") == ["ALTER ROLE"]
-    assert RoleStore(tmp_path).verifier("ann") is None
+    assert RoleStore(RoleFile(tmp_path)).verifier("ann") is None
 
 
 def test_the_file_is_its_owners_and_has_no_password(server: Server, tmp_path: Path) -> None:
@@ -189,25 +189,25 @@ def test_an_embedded_database_has_no_roles(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    RoleStore(tmp_path).change_now(created(Role("ann")))
+    RoleFile(tmp_path).change_now(created(Role("ann")))
     path = tmp_path / "users.json"
     path.write_text(path.read_text()[:-10])
     with pytest.raises(SqlError, match="is damaged") as refused:
-        RoleStore(tmp_path)
+        RoleStore(RoleFile(tmp_path))
     assert refused.value.sqlstate == "XX001"
     path.write_text('{"format": 2, "roles": []}')
     with pytest.raises(SqlError, match="newer HerdPy"):
-        RoleStore(tmp_path)
+        RoleStore(RoleFile(tmp_path))
 
 
 def test_what_a_crash_left_is_no_hindrance(tmp_path: Path) -> None:
     (tmp_path / "users.new").write_text("half")
-    RoleStore(tmp_path).change_now(created(Role("ann")))
-    assert [role.name for role in RoleStore(tmp_path)] == ["ann"]
+    RoleFile(tmp_path).change_now(created(Role("ann")))
+    assert [role.name for role in RoleStore(RoleFile(tmp_path))] == ["ann"]
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
-    roles = RoleStore(tmp_path / "missing")
+    roles = RoleFile(tmp_path / "missing")
     with pytest.raises(SqlError) as refused:
         roles.change_now(created(Role("ann")))
     assert refused.value.sqlstate == "58030"

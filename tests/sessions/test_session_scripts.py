@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from session_scripts import SCRIPTS, Runner, read_script, render
 
 from herdpy_server.embedded import opened
-from herdpy_server.roles.role import RoleStore
+from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
 
 WITH_ROLES = {"rights", "rights_seen"}
@@ -25,7 +25,7 @@ def test_script(path: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "db") as database:
         session = database.session()
         if path.stem in WITH_ROLES:
-            registry = SessionRegistry(RoleStore(None))
+            registry = SessionRegistry(RoleStore(RoleFile(None)))
             registry.add(session, user="admin", database="postgres", end=lambda _error: None)
         given = render(read_script(path), Runner(database, session).answer)
     if os.environ.get("HERDPY_REWRITE_GOLDEN"):

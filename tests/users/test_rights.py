@@ -15,7 +15,7 @@ import pytest
 from psycopg import errors
 
 from herdpy_server.embedded import opened
-from herdpy_server.roles.role import RoleStore
+from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_sql.errors import SqlError
 from tests.pgwire.servers import ThreadServer
@@ -154,7 +154,7 @@ def test_rights_are_there_again_after_a_restart(tmp_path: Path) -> None:
     """They are in the log, and in the store once a checkpoint was made; the roles in their file."""
     for nth, statement in enumerate(("GRANT SELECT ON t TO ann", "CHECKPOINT", "SELECT 1")):
         with opened(tmp_path / "db") as database:
-            registry = SessionRegistry(RoleStore(tmp_path))
+            registry = SessionRegistry(RoleStore(RoleFile(tmp_path)))
             sessions = {}
             for user in ("admin", "ann"):
                 sessions[user] = database.session()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from herdpy_server.embedded import opened
-from herdpy_server.roles.role import RoleStore
+from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
 from tests.sessions.session_scripts import Block, Runner
 
@@ -22,7 +22,7 @@ def test_the_page_says_what_happens(tmp_path: Path) -> None:
     found = list(EXAMPLE.finditer(PAGE.read_text()))
     assert len(found) == PAGE.read_text().count("```sql")
     with opened(tmp_path / "db") as database:
-        registry = SessionRegistry(RoleStore(None))
+        registry = SessionRegistry(RoleStore(RoleFile(None)))
         for user, sql, kind, expected in (one.groups() for one in found):
             session = database.session()
             registry.add(session, user=user, database="shop", end=lambda _error: None)

@@ -17,7 +17,7 @@ from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.process.audit import AuditLog
 from herdpy_server.process.authority import RuleAuthority
-from herdpy_server.roles.role import Roles
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import GrpcServer, ServiceSettings
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_sql.system.state import SettingRow
@@ -52,7 +52,7 @@ class Door(Protocol):
 class PostgresDoor:
     """PostgreSQL's protocol, with the rules of the configuration."""
 
-    def __init__(self, config: ServerConfig, databases: Databases, roles: Roles) -> None:
+    def __init__(self, config: ServerConfig, databases: Databases, roles: RoleStore) -> None:
         self._authority = RuleAuthority(config.authentication.rules, roles.verifier)
         self._config = config
         self._told: tuple[SettingRow, ...] | None = None

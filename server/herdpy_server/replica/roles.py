@@ -3,7 +3,7 @@
 Beside ``node``. A change is a transaction of its own, logged on the node that leads that tablespace;
 followers apply it, snapshots carry it. Of passwords there are verifiers only. Until the first change in the
 cluster, and on a node that has no replica of the tablespace, the roles are those of the file of this node
-(see ``roles.role``); the first change takes those of the leader's file over.
+(``roles.role.RoleFile``); the first change takes those of the leader's file over.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from herdpy_server.replica.state import ReplicaState
-from herdpy_server.roles.passwords import Verifier
-from herdpy_server.roles.role import Change, Role, RoleStore
+from herdpy_server.roles.role import Change, Role, RoleFile
 from herdpy_server.sessions.binding import Fixed
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 _Definitions = Mapping[str, bytes]
 
 
-class ReplicatedRoles:
-    """See ``roles.role.Roles``. For the loop."""
+class LoggedRoles:
+    """See ``roles.role.RolePlace``. For the loop."""
 
     def __init__(self, node: ClusterNode) -> None:
         """Read the file of this node, if there is one. SqlError XX001 when it is damaged."""
         self._node = node
-        self._file = RoleStore(node.path)
+        self._file = RoleFile(node.path)
         self._last: _Definitions | None = None
 
     def _here(self) -> _Definitions | None:
@@ -50,20 +49,20 @@ class ReplicatedRoles:
         return self._last
 
     def __iter__(self) -> Iterator[Role]:
-        """See ``Roles``."""
+        """See ``RolePlace``."""
         known = self._here()
         return iter(self._file) if known is None else (_decode(one) for _name, one in sorted(known.items()))
 
     def get(self, name: str) -> Role | None:
-        """See ``Roles``."""
+        """See ``RolePlace``."""
         known = self._here()
         if known is None:
             return self._file.get(name)
         found = known.get(name)
         return None if found is None else _decode(found)
 
-    def verifier(self, name: str) -> Verifier | None:
-        """See ``Roles``."""
+    def check_known(self) -> None:
+        """See ``RolePlace``."""
         replica = self._node.replicas.get(self._node.cluster.tablespace)
         if self._here() is None and (
             self._node.host is None or (replica is not None and replica.opened is None)
@@ -73,11 +72,9 @@ class ReplicatedRoles:
                 "the roles are not known yet: their tablespace is being opened",
                 hint="Try again soon, or name several hosts.",
             )
-        role = self.get(name)
-        return None if role is None else role.proof()
 
     def check_writable(self, command: str) -> None:
-        """See ``Roles``."""
+        """See ``RolePlace``."""
         replica = self._replica(command)
         if replica.opened is not None and replica.state is not ReplicaState.LEADING:
             raise replica.guard.refusal(command)
@@ -94,7 +91,7 @@ class ReplicatedRoles:
         return replica
 
     async def change(self, command: str, change: Change) -> None:
-        """See ``Roles``.
+        """See ``RolePlace``.
 
         Raises:
             SqlError: besides, 25006 this node does not lead the tablespace, 57P03 it has nothing of it now,
@@ -112,7 +109,7 @@ class ReplicatedRoles:
 class _ChangedRoles(Plan):
     """A change, as it fits the roles that there are when it runs."""
 
-    def __init__(self, command: str, change: Change, file: RoleStore) -> None:
+    def __init__(self, command: str, change: Change, file: RoleFile) -> None:
         self.tag = command
         self._change = change
         self._file = file

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from herdpy_server.roles.role import Role, Roles
+from herdpy_server.roles.role import Role, RoleStore
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system.state import OWNER
@@ -77,7 +77,7 @@ def _reached(role: Role, by_key: Mapping[str, Role], *, inherited: bool) -> froz
 
 
 def by_keys(roles: Iterable[Role]) -> dict[str, Role]:
-    """Roles by their keys."""
+    """RoleStore by their keys."""
     return {role.ident: role for role in roles}
 
 
@@ -128,13 +128,13 @@ class EffectiveRoles:
         roles: those that there are; None: there are none, and everybody may do everything.
     """
 
-    def __init__(self, roles: Roles | None) -> None:
+    def __init__(self, roles: RoleStore | None) -> None:
         self._roles = roles
         self._by_key: dict[str, Role] | None = None
         self._made: dict[str, EffectiveRole] = {}
 
     def forget(self) -> None:
-        """Roles have changed."""
+        """RoleStore have changed."""
         self._by_key = None
         self._made.clear()
 

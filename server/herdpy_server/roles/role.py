@@ -1,8 +1,8 @@
-"""Roles: who there is. Of a server of its own, in a file of the data directory that only its owner may read.
+"""Roles: who there is. One ``RoleStore`` over the place that keeps them: a file, or the log of a cluster.
 
-``DIR/users.json``: every role with its attributes and its password's verifier. It is replaced as a whole, by
-rename, so a crash leaves the old one or the new one. A change is told done when it is on disk. (In a cluster
-they are in the log: ``herdpy_server.replica.roles``.)
+``DIR/users.json`` (``RoleFile``), which only its owner may read: every role with its attributes and its
+password's verifier. It is replaced as a whole, by rename, so a crash leaves the old one or the new one. In a
+cluster roles are in the log of its default tablespace (``herdpy_server.replica.roles``).
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ Change = Callable[[Mapping[str, Role]], dict[str, Role]]
 """Makes other roles of those that there are, by name; raises SqlError when it does not fit them."""
 
 
-class Roles(Protocol):
-    """The roles of a server."""
+class RolePlace(Protocol):
+    """Where roles are kept."""
 
     def __iter__(self) -> Iterator[Role]:
         """All of them, by name."""
@@ -100,17 +100,15 @@ class Roles(Protocol):
     def get(self, name: str) -> Role | None:
         """A role by name."""
 
-    def verifier(self, name: str) -> Verifier | None:
-        """What a client who says to be ``name`` must satisfy; None when nothing can.
-
-        SqlError 57P03 when that is not known yet.
-        """
+    def check_known(self) -> None:
+        """SqlError 57P03 when it is not known yet which roles there are."""
 
     def check_writable(self, command: str) -> None:
         """SqlError 25006 where roles are not changed: what is known of them here may be older."""
 
     async def change(self, command: str, change: Change) -> None:
-        """Carry a change out; done when it holds for good.
+        """Replace the roles by what ``change`` makes of those that there are then, with no other change in
+        between; done when that holds for good.
 
         Args:
             command: its tag, for errors.
@@ -120,24 +118,58 @@ class Roles(Protocol):
         """
 
 
+class RoleStore:
+    """The roles of a server.
+
+    Attributes:
+        on_change: called when a change has been carried out here.
+    """
+
+    def __init__(self, place: RolePlace) -> None:
+        self._place = place
+        self.on_change: Callable[[], object] = lambda: None
+
+    def __iter__(self) -> Iterator[Role]:
+        """All of them, by name."""
+        return iter(self._place)
+
+    def get(self, name: str) -> Role | None:
+        """A role by name."""
+        return self._place.get(name)
+
+    def verifier(self, name: str) -> Verifier | None:
+        """What a client who says to be ``name`` must satisfy; None when nothing can.
+
+        SqlError 57P03 when that is not known yet.
+        """
+        self._place.check_known()
+        role = self._place.get(name)
+        return None if role is None else role.proof()
+
+    def check_writable(self, command: str) -> None:
+        """See ``RolePlace``."""
+        self._place.check_writable(command)
+
+    async def change(self, command: str, change: Change) -> None:
+        """See ``RolePlace``."""
+        await self._place.change(command, change)
+        self.on_change()
+
+
 class _File(msgspec.Struct):
     format: int
     roles: list[Role]
 
 
-class RoleStore:
-    """The roles of one data directory. Reading is free; changes write the file, in a thread.
+class RoleFile:
+    """See ``RolePlace``: the roles of one data directory. Changes write the file, in a thread.
 
     Args:
         directory: the data directory; None keeps roles in memory only.
-
-    Attributes:
-        on_change: called when a change has been carried out.
     """
 
     def __init__(self, directory: Path | None) -> None:
         """Read the file, if there is one. SqlError XX001 when it is damaged."""
-        self.on_change: Callable[[], object] = lambda: None
         self._path = None if directory is None else directory / FILE_NAME
         self._changing = threading.Lock()
         self._roles = {role.name: role for role in self._read()}
@@ -161,21 +193,18 @@ class RoleStore:
         return iter(sorted(self._roles.values(), key=lambda role: role.name))
 
     def get(self, name: str) -> Role | None:
-        """A role by name."""
+        """See ``RolePlace``."""
         return self._roles.get(name)
 
-    def verifier(self, name: str) -> Verifier | None:
-        """See ``Roles``."""
-        role = self._roles.get(name)
-        return None if role is None else role.proof()
+    def check_known(self) -> None:
+        """See ``RolePlace``: they were read when this was made."""
 
     def check_writable(self, command: str) -> None:
-        """See ``Roles``: they are changed here."""
+        """See ``RolePlace``: they are changed here."""
 
     async def change(self, command: str, change: Change) -> None:
-        """See ``Roles``."""
+        """See ``RolePlace``."""
         await Work(lambda: self.change_now(change))
-        self.on_change()
 
     def change_now(self, change: Change) -> None:
         """Carry a change out, in this thread. SqlError 53100, 58030 when the file cannot be written."""

@@ -19,7 +19,7 @@ from herdpy_server.roles.role import (
     Change,
     Role,
     RoleMembership,
-    Roles,
+    RoleStore,
     created,
     dropped,
     new_key,
@@ -83,7 +83,7 @@ async def change_roles(session: RoleSession, command: RoleCommand) -> None:
         await _drop(session, roles, command, names)
 
 
-def _with_members(session: RoleSession, roles: Roles, command: RoleCommand, role: Role) -> Change:
+def _with_members(session: RoleSession, roles: RoleStore, command: RoleCommand, role: Role) -> Change:
     """A role more, and the memberships that it is made with."""
     for name in command.into:
         other = roles.get(name)
@@ -101,7 +101,7 @@ def _with_members(session: RoleSession, roles: Roles, command: RoleCommand, role
     return change
 
 
-async def _alter_group(session: RoleSession, roles: Roles, command: RoleCommand, name: str) -> None:
+async def _alter_group(session: RoleSession, roles: RoleStore, command: RoleCommand, name: str) -> None:
     role = roles.get(name)
     if role is None:
         raise no_role(name)
@@ -113,7 +113,7 @@ async def _alter_group(session: RoleSession, roles: Roles, command: RoleCommand,
     await roles.change(command.name, change)
 
 
-async def _alter(session: RoleSession, roles: Roles, command: RoleCommand, name: str) -> None:
+async def _alter(session: RoleSession, roles: RoleStore, command: RoleCommand, name: str) -> None:
     role = roles.get(name)
     if role is None:
         raise no_role(name)
@@ -138,7 +138,7 @@ def _but_password(command: RoleCommand) -> bool:
     return bool(command.flags) or limited or command.new_name is not None
 
 
-async def _drop(session: RoleSession, roles: Roles, command: RoleCommand, names: list[str]) -> None:
+async def _drop(session: RoleSession, roles: RoleStore, command: RoleCommand, names: list[str]) -> None:
     for name in names:
         role = roles.get(name)
         if role is None:

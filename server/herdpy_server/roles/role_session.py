@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from herdpy_server.roles.effective_role import EffectiveRole, RoleBearer
 
 if TYPE_CHECKING:
-    from herdpy_server.roles.role import Roles
+    from herdpy_server.roles.role import RoleStore
     from herdpy_server.tablespace import Transaction
     from herdpy_sql.catalog import Catalog
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class RoleSession(RoleBearer, Protocol):
     """See ``sessions.block.TransactionBlock``."""
 
-    roles: Roles | None
+    roles: RoleStore | None
     effective_role: EffectiveRole
     effective_role_of: Callable[[str], EffectiveRole]
     transaction: Transaction | None

@@ -28,7 +28,7 @@ from herdpy_server.cluster.secret import GOOD_FOR_S, SCHEME, NodeSecret
 from herdpy_server.pgwire.authentication import REJECT, SCRAM, Authority, is_loopback, no_such_user
 from herdpy_server.roles.effective_role import EffectiveRole, EffectiveRoles, unlimited_role
 from herdpy_server.roles.passwords import Verifier
-from herdpy_server.roles.role import Roles
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.service.calls import too_many
 from herdpy_server.sessions.audit import Auditor
 from herdpy_sql.errors import SqlError
@@ -67,7 +67,7 @@ class Callers:
     def __init__(
         self,
         authority: Authority,
-        roles: Roles | None,
+        roles: RoleStore | None,
         executor: Executor,
         secret: NodeSecret | None = None,
         *,

@@ -30,7 +30,7 @@ from herdpy_sql.sequences import SequenceMemory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from herdpy_server.roles.role import Roles
+    from herdpy_server.roles.role import RoleStore
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.audit import Auditor
     from herdpy_server.sessions.plans import PlanCache
@@ -92,7 +92,7 @@ class TransactionBlock:
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
         self.notices: list[SessionNotice] = []
-        self.roles: Roles | None = None
+        self.roles: RoleStore | None = None
         self.observer: Observer | None = None
         self.identity = Identity()
         self.auditor: Auditor | None = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_server.roles.effective_role import EffectiveRoles
 from herdpy_server.roles.passwords import without_passwords
-from herdpy_server.roles.role import Roles, RoleStore
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.sessions.identity import Identity
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
@@ -105,10 +105,10 @@ class SessionRegistry:
         configuration: what the server was configured with; for superusers.
     """
 
-    def __init__(self, role_store: Roles | None = None) -> None:
+    def __init__(self, role_store: RoleStore | None = None) -> None:
         self.role_store = role_store
         self.effective_roles = EffectiveRoles(role_store)
-        if isinstance(role_store, RoleStore):
+        if role_store is not None:
             role_store.on_change = self.roles_changed
         self.configuration: Callable[[], Iterable[SettingRow]] = tuple
         self.auditor: Auditor | None = None
@@ -163,7 +163,7 @@ class SessionRegistry:
         session.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
 
     def roles_changed(self) -> None:
-        """Roles are others now: every session's rights are checked anew."""
+        """RoleStore are others now: every session's rights are checked anew."""
         self.effective_roles.forget()
         for entry in self:
             self._apply_role(entry.session)

@@ -12,9 +12,9 @@ import pytest
 from herdpy.log.bookkeeper import LeaderLog
 from herdpy.log.bookkeeper.ensembles import EPOCH, LOG
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, create_ledger
-from herdpy_server.replica import removal
+from herdpy_server.replica import placed
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.removal import Removal
+from herdpy_server.replica.placed import Removal
 from tests.log_bookkeeper.kit import PATH, Node, Place, transaction
 
 OWNERSHIP_S = 6.0
@@ -142,7 +142,7 @@ def test_a_dropped_tablespace_takes_its_own_ledgers_with_it() -> None:
 
 def test_a_removal_that_takes_all_of_the_application_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any ledger of this application that is not in a list is deleted with it."""
-    assert removal.LOG == LOG
+    assert placed.LOG == LOG
     original = Removal._delete_ledgers
 
     async def all_of_them(self: Removal, state: Any) -> None:

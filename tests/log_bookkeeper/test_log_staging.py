@@ -22,7 +22,7 @@ from herdpy.log import (
 from herdpy.log.bookkeeper.ensembles import create_ledger
 from herdpy.log.staging import StagedLabel, StagedLedger, read_part, sweep_staged
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.removal import Removal
+from herdpy_server.replica.placed import Removal
 from tests.log_bookkeeper.kit import Node, Place, transaction
 
 LOG_ID = "a" * 32

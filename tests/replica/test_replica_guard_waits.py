@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from herdpy.log import LSN
-from herdpy_server.replica.guard import ReplicaGuard
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaGuard, ReplicaState
 from herdpy_server.tablespace.guard import ReadLevel
 
 

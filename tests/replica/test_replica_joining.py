@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.replica.cluster_settings import ClusterSettings
-from herdpy_server.replica.node import ClusterNode
+from herdpy_server.replica.node import ClusterNode, ClusterSettings
 from herdpy_sql.errors import SqlError
 
 

@@ -12,8 +12,7 @@ import pytest
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica import placed
 from herdpy_server.replica.host import Host, NodeThreads
-from herdpy_server.replica.placed import PlacedReplicas
-from herdpy_server.replica.removal import MARKER, Removal
+from herdpy_server.replica.placed import MARKER, PlacedReplicas, Removal
 
 NEW = TablespaceInfo(name="herdpy", uuid="new")
 

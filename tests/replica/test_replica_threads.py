@@ -13,12 +13,10 @@ import pytest
 
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.base import ReplicaBase
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.open_replica import OpenReplica
-from herdpy_server.replica.standby_log import StandbyLog
-from herdpy_server.replica.state import ReplicaState
-from herdpy_server.serving.driver import Driver
-from herdpy_server.serving.turn import LoopTurn
+from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
+from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError

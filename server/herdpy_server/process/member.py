@@ -20,8 +20,7 @@ from herdpy_server.cluster.names import NODE_ID
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.config import ServerConfig
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.replica.cluster_settings import ClusterSettings
-from herdpy_server.replica.node import ClusterNode
+from herdpy_server.replica.node import ClusterNode, ClusterSettings
 from herdpy_server.replica.seeding import Credentials
 from herdpy_server.serving import ServedNode
 from herdpy_server.tablespace import Directory

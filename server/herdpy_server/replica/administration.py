@@ -29,9 +29,9 @@ from herdpy_server.cluster.placement import check_room, loads_of
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespace_info import TablespaceInfo, validate
 from herdpy_server.replica.facts import ClusterFacts
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.replica import Replica
-from herdpy_server.replica.state import ReplicaState
 from herdpy_server.tablespace.cluster import Checked, Facts, Remark
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.object_commands import TablespaceCommand

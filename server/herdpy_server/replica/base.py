@@ -1,7 +1,7 @@
 """What a replica has, and reports of itself: its position, its log, its store, a session on it.
 
 The lowest of a replica's parts. ``replica`` is made from it and changes its state; the parts between them
-(``bookkeeper_log``, ``checking``, ``evidence``, ``fitness``, ``leader_tasks``, ``served``) are given it, with
+(``checking``, ``evidence``, ``fitness``, ``leader_tasks``, ``served``) are given it, with
 what they may call of ``replica``.
 """
 
@@ -17,10 +17,9 @@ from herdpy.log.lsn import LSN
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Term
 from herdpy_server.loading.ledgers import LedgerPlace
-from herdpy_server.replica.guard import ReplicaGuard
+from herdpy_server.replica.guard import UNREADABLE, ReplicaGuard, ReplicaState
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.open_replica import OpenReplica
-from herdpy_server.replica.state import UNREADABLE, ReplicaState
 from herdpy_server.serving.tablespaces import SeedingProgress, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace.guard import ReadLevel

@@ -1,4 +1,6 @@
-"""One replica's guard: the lease while it leads, its position while it follows. See ``tablespace.guard``.
+"""What a replica is doing, and who may read it: its lease while it leads, its position while it follows.
+
+The lowest module of the package; see ``tablespace.guard``.
 
 - A leader answers after the read, and only while its lease is valid: nobody else can have led until then.
 - A follower that is to be no older than N ms asks where the log's end is, waits until it has applied that,
@@ -14,6 +16,7 @@ still known under its name.
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import math
 from collections.abc import Awaitable, Callable
@@ -24,9 +27,42 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Clock, Lease, boottime
-from herdpy_server.replica.state import UNREADABLE, ReplicaState
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
+
+
+class ReplicaState(enum.Enum):
+    """What a replica is doing; the value is what operators see."""
+
+    OPENING = "opening"
+    """The store is being opened."""
+    SEEDING = "seeding"
+    """It gets a snapshot of another replica: new, too far behind, or found to differ."""
+    FOLLOWING = "following"
+    TAKING_OVER = "taking over"
+    """Elected; the log is being recovered."""
+    LEADING = "leading"
+    HANDING_OVER = "handing over"
+    """What is under way is finished before another leads."""
+    QUARANTINED = "quarantined"
+    """It differs from the others, or its log is damaged: nobody is answered from it."""
+    AHEAD = "ahead of the log"
+    """It has applied what the log has lost, or what is of another log: it is kept as it is, for an operator
+    to decide, and nobody is answered from it."""
+    CLOSED = "closed"
+
+
+UNREADABLE = frozenset(
+    {
+        ReplicaState.OPENING,
+        ReplicaState.SEEDING,
+        ReplicaState.QUARANTINED,
+        ReplicaState.AHEAD,
+        ReplicaState.CLOSED,
+    }
+)
+"""What it holds then, if anything, is no state of the log; in all others it is one, if an old one."""
+
 
 logger = logging.getLogger("herdpy.replica")
 

@@ -27,7 +27,7 @@ from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.readers import sweep_readers
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.base import ReplicaBase
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.replica")

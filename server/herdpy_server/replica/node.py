@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -23,23 +24,57 @@ from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.administration import Administration
-from herdpy_server.replica.cluster_settings import ClusterSettings
 from herdpy_server.replica.facts import ClusterFacts
+from herdpy_server.replica.guard import UNREADABLE
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.placed import PlacedReplicas
-from herdpy_server.replica.removal import Removal
+from herdpy_server.replica.placed import PlacedReplicas, Removal
 from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.seeding import Credentials, Seeding
 from herdpy_server.replica.served import ServedReplica
-from herdpy_server.replica.state import UNREADABLE
-from herdpy_server.serving.driver import Driver
+from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.serving.node import no_tablespace
-from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How a node finds its cluster, and what its tablespaces are made like.
+
+    Attributes:
+        zookeeper: its servers, "host:port,host:port".
+        root, ledgers_root: under which znodes this cluster, and BookKeeper's metadata, are.
+        session_timeout_s, lease_s, replace_after_s, least_free_bytes: see docs/operations.md.
+        tablespace: the one that is made when there is none yet, with the counts that follow.
+    """
+
+    zookeeper: str
+    root: str = "/herdpy"
+    ledgers_root: str = "/ledgers"
+    session_timeout_s: float = 1.0
+    lease_s: float = 0.4
+    replace_after_s: float = 600.0
+    least_free_bytes: int = 256 << 20
+    tablespace: str = "herdpy"
+    expected_replicas: int = 3
+    ensemble: int = 3
+    write_quorum: int = 3
+    ack_quorum: int = 2
+
+    def tablespace_defaults(self) -> TablespaceInfo:
+        """A tablespace as it is where nothing else is said; with the name of the default one."""
+        return TablespaceInfo(
+            name=self.tablespace,
+            uuid="",
+            expected_replicas=self.expected_replicas,
+            ensemble=self.ensemble,
+            write_quorum=self.write_quorum,
+            ack_quorum=self.ack_quorum,
+        )
+
 
 _EXISTS = "42710"
 _FOLLOW_INTERVAL_S = 0.015

@@ -1,6 +1,7 @@
 """A replica that is open: its store, the tablespace over it, the checkpointer, the workers.
 
-Below ``replica``, which decides which log its commits go to. It is opened when the replica is, and anew after
+Below ``replica``, which decides which log its commits go to: while another leads a ``StandbyLog``, which
+refuses them. It is opened when the replica is, and anew after
 each seeding: its sessions end with it. Everything but ``open`` and ``close`` is for the loop.
 
     <directory>/store/   LMDB
@@ -12,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import lmdb
 
-from herdpy.log import CommitLog
+from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, Transaction
 from herdpy_server.replica.host import Host
 from herdpy_server.serving.loop_sessions import LoopSessions
 from herdpy_server.serving.tablespaces import Uses
@@ -28,6 +29,62 @@ from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.guard import Guard
 from herdpy_server.tablespace_host import TablespaceHost
 from herdpy_sql.errors import SqlError
+
+
+class StandbyLog(CommitLog):
+    """Takes no appends.
+
+    Args:
+        refusal: makes the error for them.
+        position: up to where the replica has the log.
+    """
+
+    failure = None
+
+    def __init__(self, refusal: Callable[[], SqlError], position: Callable[[], LSN]) -> None:
+        self._refusal = refusal
+        self._position = position
+
+    def append(self, transaction: Transaction) -> Append:
+        """Raise SqlError 25006, which names the leader: certainly nothing was done."""
+        raise self._refusal()
+
+    def flush(self) -> None:
+        """There is nothing to be flushed."""
+
+    @property
+    def lac(self) -> LSN:
+        return self._position()
+
+    @property
+    def end(self) -> LSN:
+        return self._position()
+
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
+        raise NotImplementedError("a follower has a log of its own to read")
+
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
+        raise NotImplementedError("a follower has a log of its own to read")
+
+    def roll(self) -> None:
+        """Its leader rolls the log."""
+
+    def roll_if_due(self) -> bool:
+        return False
+
+    def note_lac(self) -> None:
+        """Its leader tells it."""
+
+    def trim(self, before: LSN) -> list[int]:
+        """Its leader trims the log."""
+        return []
+
+    def ledgers(self) -> Sequence[LedgerInfo]:
+        return ()
+
+    def close(self) -> None:
+        """There is nothing to be closed."""
+
 
 logger = logging.getLogger("herdpy.replica")
 

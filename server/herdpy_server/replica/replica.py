@@ -1,7 +1,7 @@
 """One replica of one tablespace: it follows the log, and leads when it is elected.
 
-Above ``base`` and the parts that are given it (``bookkeeper_log``, ``checking``, ``evidence``, ``fitness``,
-``leader_tasks``, ``served``), and above ``following``, ``leading`` and ``seeding``, which do the work of a
+Above ``base`` and the parts that are given it (``checking``, ``evidence``, ``fitness``, ``leader_tasks``,
+``served``), and above ``following``, ``leading`` and ``seeding``, which do the work of a
 role; below ``node``, which has one replica for each tablespace.
 
 Exactly one *role* runs at a time, as a task: opening, seeding, following or leading. The election reports
@@ -44,20 +44,18 @@ from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica.base import ReplicaBase
-from herdpy_server.replica.bookkeeper_log import BookKeeperLogBackend
 from herdpy_server.replica.checking import ReplicaChecker
 from herdpy_server.replica.evidence import Evidence, KeepWord, KeptError, log_goes_on, log_is_whole
 from herdpy_server.replica.files import is_whole, mark, marked, position_of, put_in_place, unmark
 from herdpy_server.replica.fitness import Fitness
 from herdpy_server.replica.following import follow, staged_reader
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.leader_tasks import LeaderTasks
 from herdpy_server.replica.leading import hand_over, lead, lead_on
-from herdpy_server.replica.open_replica import OpenReplica
+from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
 from herdpy_server.replica.seeding import NoDonorError, Seeded, SeedingFailedError
-from herdpy_server.replica.served import ServedReplica
-from herdpy_server.replica.standby_log import StandbyLog
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.served import BookKeeperLogBackend, ServedReplica
 from herdpy_server.serving.logs import ServedLog
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.serving.tablespaces import SeedingProgress

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.roles.role import Change, Role, RoleFile
 from herdpy_server.sessions.binding import Fixed
 from herdpy_server.store import Workspace

@@ -1,20 +1,244 @@
 """A replica as the doors see it (``serving.tablespaces``): its state, its store to be read, and its log.
 
-Between ``base`` and ``replica``; it changes nothing.
+Between ``base`` and ``replica``; it changes nothing. Of the log every node knows the leases
+(``cluster.readers``), and so does who trims. The znode ``publishing`` says who publishes a snapshot,
+``published`` which there are; the leader keeps the log's entries after the latter's floor (``leader_tasks``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
-from herdpy.log import LedgerInfo
+from herdpy.bookkeeper import BookKeeperError
+from herdpy.log import LedgerInfo, LogError
+from herdpy.log.bookkeeper import FollowedLog, ZnodeLedgerList
+from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
+from herdpy_server.cluster.certain import GivenUpError
+from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmedError
+from herdpy_server.cluster.layout import PublishedRecord
+from herdpy_server.cluster.positions import now_us, read_needs
+from herdpy_server.cluster.published import PublishingLock, published_of, tell_published
+from herdpy_server.cluster.readers import ReaderLease, found_lease, lease_reader
+from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
-from herdpy_server.replica.state import ReplicaState
-from herdpy_server.serving.logs import ServedLog
+from herdpy_server.replica.guard import ReplicaState
+from herdpy_server.serving.logs import (
+    LogLease,
+    LogPlace,
+    NodePlace,
+    PublishingMutex,
+    PublishSettings,
+    ServedLog,
+    lease_is_over,
+    not_kept,
+)
 from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, Standing, Use
 from herdpy_server.sessions import Session
+from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_sql.errors import SqlError
+
+_LEASE_S = 60.0
+_LEADER_WAITS_S = 30.0
+"""How long after a snapshot was due a leader lets followers do it."""
+_LEASE = re.compile(r"[0-9A-Za-z_-]{1,64}")
+
+
+class BookKeeperLogBackend:
+    """See ``LogBackend``."""
+
+    def __init__(self, replica: ReplicaBase) -> None:
+        self._replica = replica
+        self._host = replica.host
+        self._znodes = replica.host.bk.znodes
+        self._paths = replica.paths
+
+    @property
+    def tablespace(self) -> str:
+        """See ``LogBackend``."""
+        return self._replica.info.name
+
+    @property
+    def settings(self) -> PublishSettings:
+        """See ``LogBackend``."""
+        info = self._replica.info
+        return PublishSettings(
+            url=info.snapshot_url,
+            interval_s=info.snapshot_interval_s,
+            keep=info.snapshot_keep,
+            history_s=info.snapshot_history_s,
+        )
+
+    @property
+    def no_place_hint(self) -> str:
+        """See ``LogBackend``."""
+        return f"ALTER TABLESPACE {self.tablespace} SET (snapshot_url = '...') gives it one."
+
+    @asynccontextmanager
+    async def answering(self) -> AsyncIterator[None]:
+        """See ``LogBackend``: SqlError 08001."""
+        try:
+            yield
+        except (BookKeeperError, LogError, MalformedMetadataError, GivenUpError) as error:
+            raise SqlError("08001", "ZooKeeper does not answer as it should", detail=str(error)) from error
+
+    async def place(self) -> LogPlace:
+        """See ``LogBackend``."""
+        host, info = self._host, self._replica.info
+        ledgers = await self._ledgers()
+        needs = await read_needs(self._znodes, self._paths)
+        known = host.coordination.membership.nodes
+        nodes = []
+        for node in dict.fromkeys((*info.replicas, *sorted(needs.replicas))):
+            door = None if node not in known else known[node].grpc
+            record = needs.replicas.get(node)
+            nodes.append(
+                NodePlace(
+                    node,
+                    "" if door is None else str(door),
+                    "" if record is None else record.state,
+                    START if record is None else record.applied,
+                )
+            )
+        leader = self._replica.guard.leader
+        return LogPlace(
+            tablespace=info.name,
+            log_id=ledgers.log_id,
+            base=ledgers.base,
+            zookeeper=host.zookeeper,
+            ledgers_root=host.ledgers_root,
+            ledger_list=self._paths.ledgers,
+            password=self._replica.log_settings().password,
+            nodes=nodes,
+            leader="" if leader is None else leader.node,
+        )
+
+    async def base(self) -> LSN:
+        """See ``LogBackend``."""
+        return (await self._ledgers()).base
+
+    async def _ledgers(self) -> LedgerListState:
+        state = await ZnodeLedgerList(self._znodes, self._paths.ledgers).read()
+        return LedgerListState(0, "") if state is None else state
+
+    # Leases.
+
+    async def lease(self, after: LSN, purpose: str, lease_s: float, *, entries: bool) -> LogLease:
+        """See ``LogBackend``."""
+        try:
+            lease = await lease_reader(
+                self._znodes, self._paths, after, purpose, lease_s=lease_s, entries=entries
+            )
+        except PositionTrimmedError as error:
+            raise not_kept(str(error)) from error
+        return _told(lease, lease_s)
+
+    async def renew(self, lease: str, after: LSN | None, lease_s: float) -> LogLease:
+        """See ``LogBackend``."""
+        try:
+            found = await self._found(lease, lease_s)
+            await found.renew(after)
+        except PositionTrimmedError as error:
+            raise lease_is_over(lease) from error
+        return _told(found, lease_s)
+
+    async def release(self, lease: str) -> None:
+        """See ``LogBackend``."""
+        try:
+            found = await self._found(lease, 0.0)
+        except PositionTrimmedError:
+            return
+        await found.release()
+
+    async def _found(self, lease: str, lease_s: float) -> ReaderLease:
+        if not _LEASE.fullmatch(lease):
+            raise PositionTrimmedError("there is no such lease")
+        return await found_lease(self._znodes, self._paths, lease, lease_s=lease_s)
+
+    async def leased(self) -> Collection[LSN]:
+        """See ``LogBackend``."""
+        needs = await read_needs(self._znodes, self._paths)
+        now = now_us()
+        return [one.lsn for one in needs.readers.values() if one.expires_us > now]
+
+    # What is published.
+
+    async def snapshots(self) -> PublishedRecord | None:
+        """See ``LogBackend``."""
+        return await published_of(self._znodes, self._paths, self._replica.info)
+
+    async def last_published(self) -> PublishedRecord | None:
+        """See ``LogBackend``: ZooKeeper knows what any node published."""
+        return await self.snapshots()
+
+    async def keep_published(self, record: PublishedRecord) -> None:
+        """See ``LogBackend``."""
+        await tell_published(self._znodes, self._paths, record)
+
+    def publishing_lock(self) -> PublishingMutex:
+        """See ``LogBackend``."""
+        return PublishingLock(self._znodes, self._paths, self._host.node)
+
+    async def is_ours(self, late_s: float) -> bool:
+        """See ``LogBackend``: whether this replica may, and no follower does it in a leader's place."""
+        state = self._replica.state
+        if state is not ReplicaState.LEADING or late_s >= _LEADER_WAITS_S:
+            return state in {ReplicaState.LEADING, ReplicaState.FOLLOWING}
+        needs = await read_needs(self._znodes, self._paths)
+        following = ReplicaState.FOLLOWING.value
+        return not any(one.state == following for one in needs.replicas.values())
+
+    @asynccontextmanager
+    async def keeping(self, lsn: LSN) -> AsyncIterator[None]:
+        """See ``LogBackend``. PositionTrimmedError: they are gone."""
+        purpose = f"publishing by {self._host.node}"
+        lease = await lease_reader(self._znodes, self._paths, lsn, purpose, lease_s=_LEASE_S)
+        keeping = asyncio.ensure_future(lease.keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await lease.release()
+
+    async def moment(self, lsn: LSN) -> Moment:
+        """See ``LogBackend``. By a log of its own: the replica's is closed when its role changes."""
+        ledgers = ZnodeLedgerList(self._znodes, self._paths.ledgers)
+        log = FollowedLog(self._host.bk, ledgers, self._replica.log_settings())
+        try:
+            return await moment_of(log, await log.state(), lsn, now_us())
+        finally:
+            await log.close()
+
+    # Its store.
+
+    @property
+    def store(self) -> Path:
+        """See ``LogBackend``."""
+        return Directory(self._host.path(self.tablespace)).store
+
+    def use(self, give_up: Callable[[], object]) -> Callable[[], None]:
+        """See ``LogBackend``."""
+        return self._replica.use(give_up).leave
+
+    async def checkpoint(self) -> None:
+        """See ``LogBackend``."""
+        await self._replica.checkpoint()
+
+    def is_closing(self) -> SqlError:
+        """See ``LogBackend``."""
+        return SqlError("57P03", f"the replica of tablespace {self.tablespace} is being closed here")
+
+
+def _told(lease: ReaderLease, lease_s: float) -> LogLease:
+    remaining_s = max(min((lease.record.expires_us - now_us()) / 1e6, lease_s), 0.0)
+    return LogLease(lease.reader, lease.record.lsn, remaining_s)
+
 
 _ROLES = {ReplicaState.LEADING: LEADER, ReplicaState.FOLLOWING: FOLLOWER}
 

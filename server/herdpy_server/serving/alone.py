@@ -1,23 +1,233 @@
 """A database that is alone: a node with one tablespace, which is here and always leads.
 
 Between ``database`` and ``node``. Its coordination is its directory: the lock of the directory is its term,
-so it asks nobody whether it still leads.
+so it asks nobody whether it still leads. Its log is in files, and this process has the leases of it, which
+end with it. All of it is for the loop's thread but :meth:`FileLogBackend.floor`, which the checkpointer
+asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+import math
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
+from herdpy.log.published import choose, dated, load
+from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
+from herdpy_server.cluster.positions import now_us
+from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.serving.database import ServedDatabase
-from herdpy_server.serving.file_log import FileLogBackend
-from herdpy_server.serving.logs import PublishSettings, ServedLog
+from herdpy_server.serving.logs import (
+    LogLease,
+    LogPlace,
+    NodePlace,
+    PublishingMutex,
+    PublishSettings,
+    ServedLog,
+    lease_is_over,
+)
 from herdpy_server.serving.node import ServedNode
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.serving.tablespaces import LoadsHere, Standing, Use
 from herdpy_server.sessions import Session
+from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.publishing")
+
+_MAX_LEASES = 10_000
+
+
+@dataclass(slots=True)
+class _Lease:
+    after: LSN
+    expires_s: float
+    entries: bool
+
+
+class _PublishingFlag:
+    """See ``PublishingMutex``."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+
+    async def take(self) -> str | None:
+        if self._is_held:
+            return ""
+        self._is_held = True
+        return None
+
+    async def release(self) -> None:
+        self._is_held = False
+
+
+class FileLogBackend:
+    """See ``LogBackend``."""
+
+    no_place_hint = "publish.url of the server's configuration names one."
+
+    def __init__(self, tablespace: str, database: ServedDatabase, settings: PublishSettings) -> None:
+        """Snapshots are published as those of ``tablespace``."""
+        self.tablespace = tablespace
+        self.settings = settings
+        self.store: Path = Directory(database.path).store
+        self._database = database
+        self._log = database.log
+        self._leases: dict[str, _Lease] = {}
+        self._published: PublishedRecord | None = None
+        self._is_known = not settings.url  # what earlier processes published
+        self._publishing = _PublishingFlag()
+        database.checkpointer.floor = self.floor
+
+    def answering(self) -> AbstractAsyncContextManager[object]:
+        """See ``LogBackend``: there is nobody to answer."""
+        return nullcontext()
+
+    async def place(self) -> LogPlace:
+        """See ``LogBackend``."""
+        state = self._log.state
+        return LogPlace(
+            tablespace=self.tablespace,
+            log_id=state.log_id,
+            base=state.base,
+            directory=str(Directory(self._database.path).log),
+            nodes=(NodePlace("", "", "alone", self._database.store.applied),),
+        )
+
+    async def base(self) -> LSN:
+        """See ``LogBackend``."""
+        return self._log.state.base
+
+    # Leases.
+
+    def floor(self) -> LSN | None:
+        """The log's entries after it are to be kept; None: nobody needs any. From any thread."""
+        needed = [one.after for one in self._current().values() if one.entries]
+        if self._published is not None:
+            needed.append(self._published.floor)
+        return min(needed, default=None)
+
+    def _current(self) -> dict[str, _Lease]:
+        now_s = time.monotonic()
+        return {name: one for name, one in list(self._leases.items()) if one.expires_s > now_s}
+
+    async def lease(self, after: LSN, purpose: str, lease_s: float, *, entries: bool) -> LogLease:
+        """See ``LogBackend``."""
+        del purpose
+        self._leases = self._current()
+        if len(self._leases) >= _MAX_LEASES:
+            raise SqlError(
+                "53400", f"there are {_MAX_LEASES} leases already", hint="Release what is not read."
+            )
+        name = secrets.token_hex(8)
+        self._leases[name] = _Lease(after, time.monotonic() + lease_s, entries)
+        # Whoever trims from now on sees the lease; a trimming that has not seen it is over after this.
+        await asyncio.get_running_loop().run_in_executor(None, self._database.checkpointer.await_trimming)
+        return LogLease(name, after, lease_s)
+
+    async def renew(self, lease: str, after: LSN | None, lease_s: float) -> LogLease:
+        """See ``LogBackend``."""
+        found = self._current().get(lease)
+        if found is None:
+            raise lease_is_over(lease)
+        if after is not None:
+            found.after = max(after, found.after)
+        found.expires_s = time.monotonic() + lease_s
+        return LogLease(lease, found.after, lease_s)
+
+    async def release(self, lease: str) -> None:
+        """See ``LogBackend``."""
+        self._leases.pop(lease, None)
+
+    async def leased(self) -> Collection[LSN]:
+        """See ``LogBackend``."""
+        return [one.after for one in self._current().values()]
+
+    # What is published.
+
+    async def snapshots(self) -> PublishedRecord | None:
+        """See ``LogBackend``."""
+        return self._published
+
+    async def last_published(self) -> PublishedRecord | None:
+        """See ``LogBackend``."""
+        if not self._is_known:
+            find = partial(_published_at, self.settings, self.tablespace, self._log.state.log_id)
+            found = await asyncio.get_running_loop().run_in_executor(None, find)
+            self._published, self._is_known = self._published or found, True
+        return self._published
+
+    async def keep_published(self, record: PublishedRecord) -> None:
+        """See ``LogBackend``."""
+        self._published, self._is_known = record, True
+
+    def publishing_lock(self) -> PublishingMutex:
+        """See ``LogBackend``."""
+        return self._publishing
+
+    async def is_ours(self, late_s: float) -> bool:
+        """See ``LogBackend``: there is nobody else."""
+        del late_s
+        return True
+
+    @asynccontextmanager
+    async def keeping(self, lsn: LSN) -> AsyncIterator[None]:
+        """See ``LogBackend``."""
+        name = f"publishing {secrets.token_hex(8)}"
+        self._leases[name] = _Lease(lsn, math.inf, entries=True)
+        try:
+            yield
+        finally:
+            self._leases.pop(name, None)
+
+    async def moment(self, lsn: LSN) -> Moment:
+        """See ``LogBackend``."""
+        return await moment_of(self._log, self._log.state, lsn, now_us())
+
+    # Its store.
+
+    def use(self, give_up: Callable[[], object]) -> Callable[[], None]:
+        """See ``LogBackend``."""
+        return self._database.uses.enter(give_up)
+
+    async def checkpoint(self) -> None:
+        """See ``LogBackend``."""
+        checkpoint = partial(self._database.host.checkpoint, trim=False)
+        await asyncio.get_running_loop().run_in_executor(None, checkpoint)
+
+    def is_closing(self) -> SqlError:
+        """See ``LogBackend``."""
+        return SqlError("57P03", "the database is being closed")
+
+
+def _published_at(settings: PublishSettings, tablespace: str, log_id: str) -> PublishedRecord | None:
+    """What earlier processes published; None: nothing. Blocks; as ``herdpy.log.published`` raises."""
+    found, damaged = dated(settings.url, tablespace, log_id)
+    for error in damaged:
+        logger.error("%s", error)
+    kept, floor = choose(found, settings.retention, now_us=now_us())
+    if floor is None:
+        return None
+    times = {one.ref.lsn: one.time_us for one in found}
+    newest = kept[0]
+    return PublishedRecord(
+        lsn=newest.lsn,
+        url=settings.url,
+        time_us=times[newest.lsn],
+        created_us=load(newest).created_us,
+        floor=floor,
+        snapshots=tuple(SnapshotRecord(ref.lsn, times[ref.lsn]) for ref in kept),
+    )
+
 
 ALONE = "default"
 """What the tablespace of a database is called that is alone and has no name."""

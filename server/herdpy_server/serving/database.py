@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.serving.driver import Driver, Run
+from herdpy_server.serving.driver import Driver, LoopTurn, Run
 from herdpy_server.serving.loop_sessions import LoopSessions
 from herdpy_server.serving.tablespaces import Uses
-from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer

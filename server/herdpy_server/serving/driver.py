@@ -1,9 +1,10 @@
-"""Drives session coroutines on one loop, by hand: no asyncio task, no future, no context.
+"""One loop runs every session: coroutines driven by hand (no asyncio task, no context), and the turn.
 
-Below ``database``. A statement that need not wait is over when :meth:`Run.start` returns. One that
-waits is taken up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, and never from inside
-whatever finished it: a lock is handed over in the middle of somebody else's commit. Only the log
-answers from a callback of its own, with its group acknowledged as a whole: there a run goes on at once.
+Bottom of ``serving``. Being on the loop is having the engine's turn; another thread gets it by a
+hand-shake. A statement that need not wait is over when :meth:`Run.start` returns. One that waits is taken
+up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, and never from inside whatever
+finished it: a lock is handed over in the middle of somebody else's commit. Only the log answers from a
+callback of its own, with its group acknowledged as a whole: there a run goes on at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,47 @@ from herdpy.log import Append
 from herdpy.log.wait import Wait
 from herdpy_server.sessions import LastWait
 from herdpy_server.tablespace.work import Work
+
+
+class LoopTurn:
+    """The turn of a tablespace whose sessions all run on ``loop``. Made on the loop's thread.
+
+    In another thread it must not be entered twice, and the block must not wait for anything that
+    the loop does. It raises RuntimeError there when the loop is closed.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = threading.get_ident()
+        self._others = threading.Lock()  # one thread at a time has the loop stand still
+        self._leave = threading.Lock()  # released by whoever has the turn; a new one each time
+
+    def __enter__(self) -> None:
+        if threading.get_ident() == self._thread:
+            return
+        self._others.acquire()
+        try:
+            came, leave = threading.Lock(), threading.Lock()
+            came.acquire()
+            leave.acquire()
+            self._loop.call_soon_threadsafe(_stand_still, came, leave)
+            came.acquire()
+            self._leave = leave
+        except BaseException:
+            self._others.release()
+            raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        if threading.get_ident() == self._thread:
+            return
+        self._leave.release()
+        self._others.release()
+
+
+def _stand_still(came: threading.Lock, leave: threading.Lock) -> None:
+    came.release()
+    leave.acquire()
+
 
 T = TypeVar("T")
 

@@ -135,8 +135,8 @@ class PublishingMutex(Protocol):
 class LogBackend(Protocol):
     """Where a log has its ledgers, its leases, and the record of what is published.
 
-    Of a log in files they are on this disk and in this process (``file_log``). Of one on bookies they are in
-    ZooKeeper (``replica.bookkeeper_log``), so that any node with a replica can be asked. What it raises is
+    Of a log in files they are on this disk and in this process (``alone``). Of one on bookies they are in
+    ZooKeeper (``replica.served``), so that any node with a replica can be asked. What it raises is
     SqlError, or :meth:`answering` makes one of it.
     """
 

@@ -22,8 +22,7 @@ from herdpy_server.cluster import positions
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica import following
 from herdpy_server.replica.fitness import DiskHealth, Fitness
-from herdpy_server.replica.guard import ReplicaGuard
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaGuard, ReplicaState
 from herdpy_server.sessions import request_ids
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.loads import Loads

@@ -15,7 +15,7 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.log import LSN, START, TransactionAssembler
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.testing.model import ModelZnodes
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.sessions import Session
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read, Sample, Told, Write

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from herdpy.log import LSN, ChainError
 from herdpy.log.bookkeeper import FollowedLog
 from herdpy.testing.model import ZOOKEEPER, SimulationError, on_host
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
 from tests.bookkeeper.simulation.faults import Faults

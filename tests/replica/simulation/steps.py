@@ -12,7 +12,7 @@ import msgspec
 
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica import fitness
-from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.guard import ReplicaState
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read, Told, Write
 from tests.replica.simulation.programs import Client, GoneError

@@ -27,8 +27,7 @@ from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.replica import Replica
-from herdpy_server.serving.driver import Driver
-from herdpy_server.serving.turn import LoopTurn
+from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_sql.errors import SqlError
 from tests.cluster.simulated import NOWHERE, HostZnodes, PausingLoop
 from tests.replica.simulation.history import History

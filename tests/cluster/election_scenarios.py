@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from herdpy.testing.model.network import Delay
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from tests.cluster.election_world import Process, World
 from tests.cluster.simulated import SimulatedCluster
 

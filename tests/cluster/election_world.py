@@ -19,8 +19,8 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Candidate, Election
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import NodeRecord
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster.lease import Term
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from tests.cluster.simulated import NOWHERE, Host, SimulatedCluster
 
 SESSION_S = 1.5

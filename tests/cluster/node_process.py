@@ -19,9 +19,8 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import NodeIdInUseError, TermLostError
 from herdpy_server.cluster.layout import NodeRecord
-from herdpy_server.cluster.lease import boottime
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster.lease import Term, boottime
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 
 
 def tell(what: str, **more: object) -> None:

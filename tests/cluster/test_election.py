@@ -16,10 +16,9 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Candidate, Election
 from herdpy_server.cluster.errors import NodeIdInUseError, PositionTrimmedError, TermLostError
 from herdpy_server.cluster.layout import Address, Layout, LeaderRecord, NodeRecord, TermRecord, decode, encode
-from herdpy_server.cluster.lease import boottime
+from herdpy_server.cluster.lease import Loss, Term, boottime
 from herdpy_server.cluster.readers import lease_reader
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.cluster.term import Loss, Term
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from tests.support.znode_worlds import Meddler, ModelWorld, World
 
 INFO = TablespaceInfo(name="t", uuid="1")

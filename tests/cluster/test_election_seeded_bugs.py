@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION
-from herdpy_server.cluster import ballot
-from herdpy_server.cluster.ballot import Ballot
-from herdpy_server.cluster.lease import Lease
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster import election
+from herdpy_server.cluster.election import Ballot
+from herdpy_server.cluster.lease import Lease, Term
 from tests.cluster import election_scenarios as scenarios
 from tests.cluster.election_scenarios import Stage
 from tests.cluster.election_world import simulate
@@ -40,13 +39,13 @@ def _released_too_soon(patch: pytest.MonkeyPatch) -> None:
 
 def _term_overwritten(patch: pytest.MonkeyPatch) -> None:
     """The term is written, not compared and set."""
-    original = ballot.set_from
+    original = election.set_from
 
     async def overwrite(znodes: Any, path: str, data: bytes, version: int, **options: Any) -> int | None:
         first = await original(znodes, path, data, version, **options)
         return await znodes.set(path, data, ANY_VERSION) if first is None else first
 
-    patch.setattr(ballot, "set_from", overwrite)
+    patch.setattr(election, "set_from", overwrite)
 
 
 def _seen_gone_unchecked(patch: pytest.MonkeyPatch) -> None:

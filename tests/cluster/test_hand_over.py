@@ -11,7 +11,7 @@ import pytest
 
 from herdpy_server.cluster.layout import ReplicaRecord
 from herdpy_server.cluster.positions import Needs
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica import administration
 from herdpy_server.replica.administration import Administration
 from herdpy_sql.errors import SqlError

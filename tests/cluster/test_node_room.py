@@ -10,7 +10,7 @@ import pytest
 
 from herdpy_server.cluster import placement
 from herdpy_server.cluster.placement import choose_replicas, loads_of, place
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.administration import Administration
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.lexer import split

@@ -16,7 +16,7 @@ from herdpy_server.cluster.placement import (
     loads_of,
     place,
 )
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 
 LIMIT_S = 600.0
 NODES = st.sampled_from([f"n{number}" for number in range(8)])

@@ -10,9 +10,15 @@ from herdpy.log.lsn import LSN
 from herdpy_server.cluster.errors import PositionTrimmedError
 from herdpy_server.cluster.layout import Layout, PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import claim_trim, read_needs
-from herdpy_server.cluster.published import PublishingLock, published_of, read_published, tell_published
-from herdpy_server.cluster.readers import found_lease, lease_reader
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.readers import (
+    PublishingLock,
+    found_lease,
+    lease_reader,
+    published_of,
+    read_published,
+    tell_published,
+)
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from tests.support.znode_worlds import World
 
 HOUR_S = 3600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from herdpy_server.cluster.layout import Layout
-from herdpy_server.cluster.renewal import Renewal
+from herdpy_server.cluster.lease import Renewal
 from herdpy_server.cluster.session import ZooKeeperSession
 from tests.support.znode_worlds import World
 

@@ -10,8 +10,7 @@ import pytest
 
 from herdpy.bookkeeper.errors import Outcome, ZooKeeperUnavailableError
 from herdpy_server.cluster.layout import Layout
-from herdpy_server.cluster.tablespace_info import TablespaceInfo, validate
-from herdpy_server.cluster.tablespaces import Tablespaces
+from herdpy_server.cluster.tablespaces import TablespaceInfo, Tablespaces, validate
 from herdpy_sql.errors import SqlError
 from tests.support.znode_worlds import Meddler, World
 

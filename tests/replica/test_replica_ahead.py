@@ -15,7 +15,7 @@ import pytest
 from herdpy.log import LSN
 from herdpy_server.cluster.layout import KeepRecord, decode, encode
 from herdpy_server.cluster.positions import read_needs
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.files import kept, position_of
 from herdpy_server.replica.guard import ReplicaState

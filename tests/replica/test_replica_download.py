@@ -20,7 +20,7 @@ from herdpy.testing.process import await_until
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, Layout, decode
 from herdpy_server.cluster.secret import NodeSecret
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.seeding import Credentials, NoDonorError, Seeding, SeedingFailedError
 from herdpy_server.serving.tablespaces import SeedingProgress
 from herdpy_server.store import Store

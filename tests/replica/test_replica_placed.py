@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica import placed
 from herdpy_server.replica.host import Host, NodeThreads
 from herdpy_server.replica.placed import MARKER, PlacedReplicas, Removal

@@ -12,7 +12,7 @@ import herdpy
 from herdpy.bookkeeper.errors import ZooKeeperUnavailableError
 from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znode
 from herdpy_server.cluster.layout import Layout, encode
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system_relations import HERDPY, relations

@@ -10,17 +10,14 @@ import asyncio
 from collections.abc import Callable
 
 from herdpy.bookkeeper.metadata.znodes import Znodes
-from herdpy_server.cluster.ballot import Ground
-from herdpy_server.cluster.election import GRACE_S, Candidate, Election
+from herdpy_server.cluster.election import GRACE_S, Candidate, Election, Ground
 from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord
-from herdpy_server.cluster.lease import Clock, boottime
+from herdpy_server.cluster.lease import Clock, Renewal, boottime
 from herdpy_server.cluster.membership import Membership
 from herdpy_server.cluster.positions import Reports
-from herdpy_server.cluster.renewal import Renewal
 from herdpy_server.cluster.session import ZooKeeperSession
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.cluster.tablespaces import Tablespaces
+from herdpy_server.cluster.tablespaces import TablespaceInfo, Tablespaces
 
 _ATTEMPTS = 16  # at a time: a node that led hundreds of tablespaces may be gone
 

@@ -1,16 +1,36 @@
 """The leader's lease: until when nobody else can lead, by a clock that never stops.
 
-Pure: no ZooKeeper here. ``renewal`` tells a lease of each proof that the leader's session lived, ``term``
-opens it once the predecessor's is over, and whoever answers a read asks ``valid()`` *after* the read and
-before the answer. Why that suffices is in DESIGN.md.
+Between ``session`` and ``election``. A ``Lease`` is pure: ``Renewal`` gives it each proof that the leader's
+session lived, ``Term`` opens it once the predecessor's is over, and whoever answers a read asks ``valid()``
+*after* the read and before the answer. Why that suffices is in DESIGN.md.
+
+A proof is a write to an ephemeral znode of this session's own, under ``beats``, whose name nobody else
+knows. Writes are ordered by ZooKeeper's leader, so one that succeeds shows that the session had not ended
+when it was sent; as long as the session lives, so do all of its ephemeral znodes, the ``leader`` znodes
+among them, which nobody but their owner deletes. One write proves it for all leaders of this node. Nothing
+is written while this node leads nothing.
+
+The tablespace's replica recovers the log with the term's epoch, then awaits ``alone()`` before it
+acknowledges or answers anything.
 """
 
 from __future__ import annotations
 
+import asyncio
+import enum
 import functools
+import logging
 import math
 import time
 from collections.abc import Callable
+
+from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, ZooKeeperState
+from herdpy_server.cluster.certain import token
+from herdpy_server.cluster.errors import TermLostError
+from herdpy_server.cluster.layout import Layout
+from herdpy_server.cluster.session import ZooKeeperSession
 
 Clock = Callable[[], float]
 """Seconds from some fixed moment, running also while the process is stopped or the machine sleeps."""
@@ -83,3 +103,197 @@ class Lease:
         """It is over, for good."""
         self._is_open = None
         self._until_s = -math.inf
+
+
+_log = logging.getLogger("herdpy.cluster")
+
+_SHARE = 3  # renewals in a lease's time: one may get lost
+_MOST_UNANSWERED = 4
+
+
+class Renewal:
+    """Renews the leases it is given, each third of ``lease_s`` seconds. Made on the loop, one a node."""
+
+    def __init__(
+        self,
+        znodes: Znodes,
+        session: ZooKeeperSession,
+        layout: Layout,
+        node: str,
+        lease_s: float,
+        clock: Clock = boottime,
+    ) -> None:
+        self.lease_s = lease_s
+        self.clock = clock
+        self._znodes = znodes
+        self._session = session
+        self._prefix = f"{layout.beats}/{node}-"
+        self._leases: set[Lease] = set()
+        self._beat: tuple[int, str] | None = None  # session, path
+        self._timer: asyncio.TimerHandle | None = None
+        self._proofs: set[asyncio.Task[None]] = set()
+        self._watch = session.on_change(self._session_changed)
+        self._closed = False
+
+    def add(self, lease: Lease) -> None:
+        """Renew this one too, from now on."""
+        self._leases.add(lease)
+        self.prove_now()
+
+    def discard(self, lease: Lease) -> None:
+        """Renew it no more."""
+        self._leases.discard(lease)
+
+    def prove_now(self) -> None:
+        """Ask for a proof at once, unless several are unanswered; the next one after a third of the lease."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._leases or self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self.lease_s / _SHARE, self.prove_now)
+        if len(self._proofs) < _MOST_UNANSWERED and self._session.state is ZooKeeperState.CONNECTED:
+            proof = loop.create_task(self._prove(), name="lease renewal")
+            self._proofs.add(proof)
+            proof.add_done_callback(self._proofs.discard)
+
+    async def catch_up(self) -> None:
+        """Write something: what this session reads afterwards is no older than this moment.
+
+        A server of ZooKeeper answers reads from what it has, which may be behind; but a session's own write
+        is not answered before its server has everything up to it. BookKeeperError.
+        """
+        path = await self._own_znode(self._session.number)
+        if path is None:
+            raise SessionExpiredError
+        try:
+            await self._znodes.set(path, b"", ANY_VERSION)
+        except NoNodeError as error:
+            self._beat = None
+            raise SessionExpiredError from error
+
+    async def close(self) -> None:
+        """Renew no more."""
+        self._closed = True
+        self._watch.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        proofs = tuple(self._proofs)
+        for proof in proofs:
+            proof.cancel()
+        await asyncio.gather(*proofs, return_exceptions=True)
+
+    def _session_changed(self, state: ZooKeeperState) -> None:
+        if state is ZooKeeperState.CONNECTED:
+            self.prove_now()
+
+    async def _prove(self) -> None:
+        number = self._session.number
+        try:
+            path = await self._own_znode(number)
+            if path is None:
+                return
+            sent_s = self.clock()  # before it is sent: what is true then is all that the answer shows
+            await self._znodes.set(path, b"", ANY_VERSION)
+        except UNANSWERED:
+            return  # no proof; the next one tries again
+        except NoNodeError:
+            self._beat = None
+            return
+        except ClosedClientError:
+            return
+        if self._session.number == number:
+            for lease in self._leases:
+                lease.prove(sent_s, number)
+
+    async def _own_znode(self, number: int) -> str | None:
+        """The path of a znode made in session ``number``; None when that session is over."""
+        if self._beat is None or self._beat[0] != number:
+            path = self._prefix + token()
+            await self._znodes.create(path, ephemeral=True, make_parents=True)
+            if self._session.number != number:
+                return None
+            if self._beat is not None and self._beat[0] == number:  # another proof was as quick
+                await self._znodes.delete(path)
+                return self._beat[1]
+            _log.debug("session's beat made", extra={"path": path})
+            self._beat = (number, path)
+        return self._beat[1]
+
+
+class Loss(enum.Enum):
+    """Why a term is over."""
+
+    SESSION = "the ZooKeeper session was lost"
+    SUSPENDED = "ZooKeeper could not be reached for longer than the lease"
+    REMOVED = "the leader znode is gone"
+    RESIGNED = "it was given back"
+
+
+class Term:
+    """Attributes:
+    epoch: rises by at least one with each term of the tablespace.
+    tag: of its ``leader`` znode.
+    predecessor_until_s: when the last lease that another can hold is over, by the lease's clock.
+    lease: asked after each read.
+    loss: why it is over, or None.
+    """
+
+    def __init__(
+        self, epoch: int, tag: str, lease: Lease, renewal: Renewal, predecessor_until_s: float
+    ) -> None:
+        self.epoch = epoch
+        self.tag = tag
+        self.lease = lease
+        self.predecessor_until_s = predecessor_until_s
+        self.loss: Loss | None = None
+        self._renewal = renewal
+        self._over = asyncio.Event()
+        self._news = asyncio.Event()  # a proof, or the end
+        lease.proved = self._news.set
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no predecessor can hold a lease any more."""
+        return self._clock() >= self.predecessor_until_s
+
+    async def alone(self) -> None:
+        """Wait until no predecessor can hold a lease, and this term's own is valid. Raises TermLostError."""
+        while self.loss is None:
+            self._news.clear()
+            left_s = self.predecessor_until_s - self._clock()
+            if left_s > 0:
+                await self._sleep(left_s)
+                continue
+            self.lease.open()
+            if self.lease.valid():
+                return
+            self._renewal.prove_now()
+            await self._sleep(self._renewal.lease_s)
+        raise TermLostError(self.epoch, self.loss.value)
+
+    async def over(self) -> Loss:
+        """Wait until the term is over; why."""
+        await self._over.wait()
+        assert self.loss is not None
+        return self.loss
+
+    def end(self, loss: Loss) -> None:
+        """For the election: it is over. The lease ends with it."""
+        self.lease.drop()
+        self._renewal.discard(self.lease)
+        self.loss = self.loss or loss
+        self._over.set()
+        self._news.set()
+
+    @property
+    def _clock(self) -> Clock:
+        return self._renewal.clock
+
+    async def _sleep(self, most_s: float) -> None:
+        try:
+            async with asyncio.timeout(most_s):
+                await self._news.wait()
+        except TimeoutError:
+            pass

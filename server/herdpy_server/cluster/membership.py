@@ -18,8 +18,7 @@ from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own
 from herdpy_server.cluster.errors import MalformedMetadataError, NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord, decode, encode
 from herdpy_server.cluster.lease import Clock, boottime
-from herdpy_server.cluster.session import ZooKeeperSession
-from herdpy_server.cluster.watched import WatchedChildren
+from herdpy_server.cluster.session import WatchedChildren, ZooKeeperSession
 
 _log = logging.getLogger("herdpy.cluster")
 

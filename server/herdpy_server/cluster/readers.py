@@ -1,6 +1,8 @@
-"""Leased readers: backups, Spark jobs and the seeding of a replica keep the log from being trimmed.
+"""Leased readers keep the log from being trimmed (backups, Spark jobs, seedings); what is published for them.
 
-Above ``positions``. A lease is a persistent znode with an expiry: it outlives the reader's session, so a
+Above ``positions``. Only who holds the ``publishing`` znode changes ``published``; readers choose from it and
+lease (``publishing.publisher`` says how that and the removal of old snapshots keep out of each other's way).
+ A lease is a persistent znode with an expiry: it outlives the reader's session, so a
 reader that lost its connection for a while loses nothing, and one that died is forgotten in time.
 """
 
@@ -15,10 +17,18 @@ from herdpy.bookkeeper.errors import BookKeeperError
 from herdpy.bookkeeper.metadata.backoff import ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znodes, ZnodeVersionError
 from herdpy.log.lsn import LSN
-from herdpy_server.cluster.certain import create_own, delete_own, set_from, token
+from herdpy_server.cluster.certain import change, create_own, delete_own, set_from, token
 from herdpy_server.cluster.errors import PositionTrimmedError
-from herdpy_server.cluster.layout import ReaderRecord, TablespacePaths, decode, encode
+from herdpy_server.cluster.layout import (
+    PublishedRecord,
+    PublishingRecord,
+    ReaderRecord,
+    TablespacePaths,
+    decode,
+    encode,
+)
 from herdpy_server.cluster.positions import now_us, read_needs, trimmed_before
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 
 _log = logging.getLogger("herdpy.cluster")
 
@@ -172,3 +182,71 @@ async def sweep_readers(znodes: Znodes, paths: TablespacePaths) -> int:
 
 def _expiry(lease_s: float) -> int:
     return now_us() + int(lease_s * 1e6)
+
+
+async def read_published(znodes: Znodes, paths: TablespacePaths) -> PublishedRecord | None:
+    """What is published now; None: nothing was.
+
+    Raises:
+        MalformedMetadataError, ZooKeeperUnavailableError: it cannot be read.
+    """
+    znode = await znodes.exists(paths.published)
+    return None if znode is None else decode(PublishedRecord, paths.published, znode.data)
+
+
+async def published_of(
+    znodes: Znodes, paths: TablespacePaths, info: TablespaceInfo
+) -> PublishedRecord | None:
+    """As ``read_published``, of a tablespace that publishes; None: nothing is at the place it has now."""
+    if not info.snapshot_url:
+        return None
+    found = await read_published(znodes, paths)
+    return found if found is not None and found.url == info.snapshot_url else None
+
+
+async def tell_published(znodes: Znodes, paths: TablespacePaths, record: PublishedRecord) -> PublishedRecord:
+    """Put a record in the place of an older one; returns what is there then.
+
+    One that tells of a newer snapshot at the same place stays: who wrote it held the znode after us.
+    """
+
+    def apply(data: bytes) -> bytes:
+        before = decode(PublishedRecord, paths.published, data)
+        newer = before.url == record.url and before.lsn > record.lsn
+        return data if newer else encode(record)
+
+    first, patience = encode(record), ZooKeeperBackoff(_PATIENCE_S)
+    other = await create_own(
+        znodes, paths.published, first, first.__eq__, within=paths.info, patience=patience
+    )
+    if other is None:
+        return record
+    return decode(PublishedRecord, paths.published, await change(znodes, paths.published, apply, patience))
+
+
+class PublishingLock:
+    """Held by the one node that publishes; gone with its session."""
+
+    def __init__(self, znodes: Znodes, paths: TablespacePaths, node: str) -> None:
+        self._znodes = znodes
+        self._paths = paths
+        self._data = encode(PublishingRecord(node=node, tag=token()))
+
+    async def take(self) -> str | None:
+        """None when it is held now; else the node that holds it."""
+        other = await create_own(
+            self._znodes,
+            self._paths.publishing,
+            self._data,
+            self._data.__eq__,
+            ephemeral=True,
+            within=self._paths.info,
+            patience=ZooKeeperBackoff(_PATIENCE_S),
+        )
+        return None if other is None else decode(PublishingRecord, self._paths.publishing, other.data).node
+
+    async def release(self) -> None:
+        """Let another take it."""
+        await delete_own(
+            self._znodes, self._paths.publishing, self._data.__eq__, patience=ZooKeeperBackoff(_PATIENCE_S)
+        )

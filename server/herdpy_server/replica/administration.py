@@ -27,7 +27,7 @@ from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.layout import LeaderRecord, R, ReplicaRecord, TablespacePaths, decode
 from herdpy_server.cluster.placement import check_room, loads_of
 from herdpy_server.cluster.positions import read_needs
-from herdpy_server.cluster.tablespace_info import TablespaceInfo, validate
+from herdpy_server.cluster.tablespaces import TablespaceInfo, validate
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host

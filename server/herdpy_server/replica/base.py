@@ -14,8 +14,8 @@ from typing import TypeVar
 from herdpy.log import START, LedgerInfo, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.lsn import LSN
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster.lease import Term
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.loading.ledgers import LedgerPlace
 from herdpy_server.replica.guard import UNREADABLE, ReplicaGuard, ReplicaState
 from herdpy_server.replica.host import Host

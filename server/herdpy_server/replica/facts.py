@@ -20,8 +20,8 @@ from herdpy.log.ledger_list import LedgerListState
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.layout import LeaderRecord, PublishedRecord, decode
 from herdpy_server.cluster.positions import Needs, read_needs
-from herdpy_server.cluster.published import published_of
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.readers import published_of
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.host import Host
 from herdpy_server.tablespace.cluster import Facts, Remark, ledger_rows, limit_rows
 from herdpy_sql.errors import SqlError

@@ -16,7 +16,7 @@ from pathlib import Path
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.coordination import Coordination
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.reach import BookieReach
 from herdpy_server.replica.seeding import Seeded, Tell

@@ -23,9 +23,8 @@ from herdpy.log.staging import delete_staged
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.placement import choose_replicas, hands_over_to, loads_of
 from herdpy_server.cluster.positions import claim_trim, force_trim, read_needs
-from herdpy_server.cluster.published import published_of
-from herdpy_server.cluster.readers import sweep_readers
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.readers import published_of, sweep_readers
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_sql.errors import SqlError

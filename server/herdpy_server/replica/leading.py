@@ -25,7 +25,7 @@ from herdpy.log.bookkeeper import (
     take_over,
 )
 from herdpy.log.errors import LogUnavailableError
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster.lease import Term
 from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.open_replica import OpenReplica

@@ -21,7 +21,7 @@ from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import NodeRecord
 from herdpy_server.cluster.placement import place
 from herdpy_server.cluster.secret import NodeSecret
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.administration import Administration
 from herdpy_server.replica.facts import ClusterFacts

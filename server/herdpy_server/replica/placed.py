@@ -28,7 +28,7 @@ from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import START
 from herdpy.log.staging import STAGED
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.files import kept, position_of, set_aside
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.replica import Replica

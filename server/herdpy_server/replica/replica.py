@@ -40,9 +40,9 @@ from herdpy.log.errors import LogEntriesLostError, LogLossError
 from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
+from herdpy_server.cluster.lease import Term
 from herdpy_server.cluster.positions import read_needs
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.checking import ReplicaChecker
 from herdpy_server.replica.evidence import Evidence, KeepWord, KeptError, log_goes_on, log_is_whole

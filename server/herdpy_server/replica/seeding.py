@@ -37,7 +37,7 @@ from herdpy_server.cluster.layout import Address, ReplicaRecord, TablespacePaths
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.readers import ReaderLease, lease_reader
 from herdpy_server.cluster.secret import NodeSecret
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.files import DATA
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.serving.tablespaces import SeedingProgress

@@ -22,8 +22,14 @@ from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmedError
 from herdpy_server.cluster.layout import PublishedRecord
 from herdpy_server.cluster.positions import now_us, read_needs
-from herdpy_server.cluster.published import PublishingLock, published_of, tell_published
-from herdpy_server.cluster.readers import ReaderLease, found_lease, lease_reader
+from herdpy_server.cluster.readers import (
+    PublishingLock,
+    ReaderLease,
+    found_lease,
+    lease_reader,
+    published_of,
+    tell_published,
+)
 from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState

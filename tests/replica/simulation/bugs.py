@@ -19,7 +19,7 @@ from herdpy.log.bookkeeper import FollowedLog, takeover
 from herdpy.log.bookkeeper.leader_log import Acknowledger
 from herdpy.log.entry import decode_entry
 from herdpy_server.cluster import positions
-from herdpy_server.cluster.term import Term
+from herdpy_server.cluster.lease import Term
 from herdpy_server.replica import following
 from herdpy_server.replica.fitness import DiskHealth, Fitness
 from herdpy_server.replica.guard import ReplicaGuard, ReplicaState

@@ -14,7 +14,7 @@ import msgspec
 
 from herdpy.log.staging import StagedLabel
 from herdpy_server.cluster.positions import read_needs
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read
 from tests.replica.simulation.loading import load_id

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica import fitness
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_sql.errors import SqlError

@@ -23,7 +23,7 @@ from herdpy.testing.model import ModelCluster, ModelZnodes, on_host
 from herdpy.testing.model.network import Delay, SimulatedTransport, current_host
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, NodeRecord
-from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.replica import Replica

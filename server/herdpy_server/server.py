@@ -29,9 +29,8 @@ from herdpy_server.process.doors import Door, GrpcDoor, PostgresDoor
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.member import Member
-from herdpy_server.process.node import ProcessNode
+from herdpy_server.process.node import ProcessNode, changed, taken_over
 from herdpy_server.process.notify import notify
-from herdpy_server.process.reload import changed, taken_over
 from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.replica.roles import LoggedRoles
 from herdpy_server.roles.role import RoleFile, RoleStore

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy_server.config import RELOADABLE, ServerConfig, documented, effective, load
-from herdpy_server.config.fields import all_settings
-from herdpy_server.config.render import toml
+from herdpy_server.config.fields import all_settings, toml
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.process.doors import pg_settings

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 from herdpy_server.config import RELOADABLE
-from herdpy_server.config.fields import all_settings
-from herdpy_server.config.render import toml
+from herdpy_server.config.fields import all_settings, toml
 from herdpy_server.http import ServerMetrics, ServerStatus
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from herdpy.log.records import InsertBatch, LoadBatch, LoadDone, StagedPart
 from herdpy_server.embedded import opened
 from herdpy_server.loading import BulkLoad, LoadMode, Publishing, StagingPlan, directory, publishing
-from herdpy_server.loading.source import Batches, in_one_part
+from herdpy_server.loading.rows import Batches, in_one_part
 from herdpy_sql.errors import SqlError
 from tests.loading.conftest import Db
 

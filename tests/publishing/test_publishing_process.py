@@ -25,8 +25,8 @@ from herdpy.log.published import (
     read_batches,
     snapshots,
 )
-from herdpy_server.publishing import process
-from herdpy_server.publishing.process import Order, Published, Snapshots, publish
+from herdpy_server.publishing import publisher
+from herdpy_server.publishing.publisher import Order, Published, Snapshots, publish
 from herdpy_server.publishing.snapshot import Moment
 from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
@@ -280,7 +280,7 @@ def test_a_process_that_says_nothing_is_killed(
     """A place that never answers does not hold the server's publishing for ever."""
     source.run("CREATE TABLE t (x int PRIMARY KEY)")
     source.checkpoint()
-    monkeypatch.setattr(process, "STALLED_AFTER_S", 0.0)
+    monkeypatch.setattr(publisher, "STALLED_AFTER_S", 0.0)
     with pytest.raises(SqlError, match="nothing was written"):
         published(source, tmp_path)
     assert children() == []

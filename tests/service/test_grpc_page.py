@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.config import ServerConfig
-from herdpy_server.service import caller, gate, partitions, server
+from herdpy_server.service import gate, partitions, server
 from tests.docs.test_examples import run_page
 
 ROOT = Path(__file__).parents[2]
@@ -43,4 +43,4 @@ def test_limits_and_names_are_those_of_the_source():
         assert f"| {number} | {what} |" in text
     for service in (*server.SERVICES, gate.HEALTH, gate.REFLECTION):
         assert f"| `{service}` |" in text
-    assert f"the role `{caller.NOBODY}`" in text
+    assert f"the role `{gate.NOBODY}`" in text

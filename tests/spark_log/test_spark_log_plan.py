@@ -25,8 +25,7 @@ from herdpy.log import (
 from herdpy.log.published import DamagedSnapshotError, load, newest
 from herdpy.log.published import writer as writer_module
 from herdpy_server.embedded import Database
-from herdpy_server.publishing.snapshot import Moment, write_snapshot
-from herdpy_server.publishing.state import applied_state
+from herdpy_server.publishing.snapshot import Moment, applied_state, write_snapshot
 from herdpy_spark.log import (
     LogAddress,
     NoSuchPositionError,

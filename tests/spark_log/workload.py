@@ -12,8 +12,7 @@ import pyarrow as pa
 
 import herdpy
 from herdpy_server.embedded import Database
-from herdpy_server.publishing.snapshot import Moment, write_snapshot
-from herdpy_server.publishing.state import applied_state
+from herdpy_server.publishing.snapshot import Moment, applied_state, write_snapshot
 
 DEFINITIONS = {
     "t": "CREATE TABLE t (id int PRIMARY KEY, name text, price numeric(10,2), at timestamptz, ok boolean)",

@@ -16,9 +16,9 @@ import herdpy
 from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
 from herdpy.log.records import Delete, Insert
 from herdpy_server.store import NoLocks, Store, apply
+from herdpy_server.store.check import Sum, sums
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.spilling import SpillFile, SpillSettings, spill_error
-from herdpy_server.store.sums import Sum, sums
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError

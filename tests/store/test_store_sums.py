@@ -11,7 +11,7 @@ import herdpy
 from herdpy.log import LSN, START, Transaction
 from herdpy.log.records import Delete, Insert, TablesChecksum
 from herdpy_server.store import Store
-from herdpy_server.store.sums import DEFINITIONS, Sum, SumsGivenUpError, names, sums
+from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, sums
 
 MARK = TablesChecksum([(0, 7, 0)])
 

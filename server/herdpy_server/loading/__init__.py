@@ -1,8 +1,7 @@
 """Bulk loads that many writers stage, and one transaction publishes: all rows or none, and never twice.
 
 load        what a load is, what its writers are to stage, how it begins and is given up
-source      where its rows come from
-rows        from staged batches to rows as they are kept, or the error that names the row
+rows        where its rows come from; to rows as they are kept, or the error that names the row
 publishing  what rows do to the table in each mode, so many at a time, and the transaction
 files       parts that are staged on this server's disk
 ledgers     parts that are staged in BookKeeper, and how those go that nobody published

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from herdpy_server.loading.load import BulkLoad, LoadMode, begin_load, find_load
 from herdpy_server.loading.publishing import Publishing
-from herdpy_server.loading.source import Batches, in_one_part
+from herdpy_server.loading.rows import Batches, in_one_part
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

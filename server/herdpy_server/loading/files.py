@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import pyarrow as pa
 from google_crc32c import extend as crc32c
 
-from herdpy_server.loading.source import StagedBatch
+from herdpy_server.loading.rows import StagedBatch
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.loads")

@@ -20,7 +20,7 @@ from herdpy.log.records import StagedPart
 from herdpy.log.staging import StagedLabel, delete_staged, read_part, sweep_staged
 from herdpy.log.wait import Wait
 from herdpy_server.loading.files import check_rows, no_stream
-from herdpy_server.loading.source import MAX_MESSAGE_BYTES, StagedBatch
+from herdpy_server.loading.rows import MAX_MESSAGE_BYTES, StagedBatch
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.loads")

@@ -34,7 +34,7 @@ from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
     from herdpy_server.loading.load import BulkLoad
-    from herdpy_server.loading.source import StagedBatch, StagedRowsSource
+    from herdpy_server.loading.rows import StagedBatch, StagedRowsSource
     from herdpy_server.sessions import Session
     from herdpy_server.store import Workspace
     from herdpy_server.store.loads import LoadOutcome

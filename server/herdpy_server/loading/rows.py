@@ -1,13 +1,16 @@
-"""From batches as they were staged to rows as they are kept, or the error that names the row.
+"""From batches as they were given or staged to rows as they are kept, or the error that names the row.
 
-Above ``load``. Writers are told what to stage, and are not trusted to have done it: types must be those of
-the table exactly, every buffer is validated, and what the table asks of its rows is asked of each.
+Above ``load``. Who publishes takes a batch when it needs one: nothing is read further ahead than a little.
+Writers are told what to stage, and are not trusted to have done it: types must be those of the table
+exactly, every buffer is validated, and what the table asks of its rows is asked of each.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -15,6 +18,7 @@ from herdpy.codec.arrow import OutOfRangeError, arrow_type, batch_to_keys, confo
 from herdpy_server.loading.load import LoadMode, staged_schema
 from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.store.batches import Expanded, expand
+from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.rules import has_volatile_default
 from herdpy_sql.staged import staged_positions
@@ -22,6 +26,70 @@ from herdpy_sql.staged import staged_positions
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
     from herdpy_sql.storage import Clock
+
+
+MAX_MESSAGE_BYTES = 256 << 20
+"""The longest Arrow message of a staged part: a record batch."""
+
+
+class StagedBatch(NamedTuple):
+    """A batch, its part (from 1; 0 where there are none), and how many rows of that came before."""
+
+    batch: pa.RecordBatch
+    part: int
+    first: int
+
+
+class StagedRowsSource(Protocol):
+    """Batches, to be taken one after the other.
+
+    Attributes:
+        rows: how many there are in all; None when nobody knows.
+    """
+
+    @property
+    def rows(self) -> int | None: ...
+
+    async def next(self) -> StagedBatch | None:
+        """The next one; None after the last. SqlError, LogError: they cannot be read."""
+
+    async def close(self) -> None:
+        """Nobody takes the rest."""
+
+
+class Batches:
+    """Batches that an iterator gives, in whose thread it does not matter.
+
+    Args:
+        rows: how many there are in all.
+        threads: as of ``Work``.
+    """
+
+    def __init__(
+        self, batches: Iterable[StagedBatch], rows: int | None = None, threads: Executor | None = None
+    ) -> None:
+        self.rows = rows
+        self._batches: Iterator[StagedBatch] = iter(batches)
+        self._threads = threads
+
+    async def next(self) -> StagedBatch | None:
+        """See Source."""
+        return await Work(lambda: next(self._batches, None), self._threads)
+
+    async def close(self) -> None:
+        """See Source."""
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+
+def in_one_part(batches: Iterable[pa.RecordBatch]) -> Iterator[StagedBatch]:
+    """Batches that nobody cut into parts."""
+    first = 0
+    for batch in batches:
+        yield StagedBatch(batch, 0, first)
+        first += batch.num_rows
+
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 _COMPUTING = (LoadMode.APPEND, LoadMode.OVERWRITE, LoadMode.IGNORE)

@@ -3,5 +3,6 @@
 logs        records -> lines of text or JSON, written by a thread of their own
 statements  what sessions report of statements: counts, latencies, the slow-statement log
 notify      systemd's readiness protocol
-reload      SIGHUP: what of a new configuration a running server takes over
+node        the process as its gRPC door sees it; SIGHUP: what of a new configuration it takes over
+doors       what it listens with, and who may come in
 """

@@ -1,4 +1,4 @@
-"""The process as its gRPC door sees it: state, settings, logs."""
+"""The process as its gRPC door sees it: state, settings, logs; and which settings it takes over at SIGHUP."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import structs
+
 from herdpy_server.config import RELOADABLE, ServerConfig
-from herdpy_server.config.fields import all_settings
-from herdpy_server.config.render import toml
+from herdpy_server.config.fields import all_settings, toml
 from herdpy_server.service import Reloaded, ShownSetting
 
 if TYPE_CHECKING:
@@ -96,3 +97,30 @@ class ProcessNode:
     def set_log_levels(self, level: str, levels: Mapping[str, str]) -> None:
         """See ``service.Node``."""
         self._logs.set_levels(level, levels)
+
+
+def changed(old: ServerConfig, new: ServerConfig) -> tuple[list[str], list[str]]:
+    """Full names of the settings that differ: those to be taken over, and those that need another start."""
+    taken: list[str] = []
+    left: list[str] = []
+    for section in structs.fields(ServerConfig):
+        before, after = getattr(old, section.name), getattr(new, section.name)
+        for field in structs.fields(type(before)):
+            if getattr(before, field.name) != getattr(after, field.name):
+                key = f"{section.name}.{field.name}"
+                (taken if key in RELOADABLE else left).append(key)
+    return taken, left
+
+
+def taken_over(old: ServerConfig, new: ServerConfig) -> ServerConfig:
+    """The configuration that holds after a reload: the old one with what can be taken over of the new one."""
+    sections = {}
+    for section in structs.fields(ServerConfig):
+        before, after = getattr(old, section.name), getattr(new, section.name)
+        fresh = {
+            field.name: getattr(after, field.name)
+            for field in structs.fields(type(before))
+            if f"{section.name}.{field.name}" in RELOADABLE
+        }
+        sections[section.name] = structs.replace(before, **fresh)
+    return structs.replace(old, **sections)

@@ -31,8 +31,7 @@ from herdpy_server.publishing.messages import (
     encode,
     from_server,
 )
-from herdpy_server.publishing.snapshot import Moment, there, write_snapshot
-from herdpy_server.publishing.state import frozen_state
+from herdpy_server.publishing.snapshot import Moment, frozen_state, there, write_snapshot
 from herdpy_server.store import StoreDamagedError
 
 _TOLD_EVERY_S = 0.5

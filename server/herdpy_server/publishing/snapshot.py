@@ -1,19 +1,22 @@
-"""One snapshot from one state: every table, then the manifest.
+"""One snapshot from one state of a store: every table in key order, then the manifest.
 
-Above ``state``; ``child`` and the embedded database call it. A table's rows come as Arrow batches: all live
-columns, the hidden key too, and ``__key``. Batches are bounded in rows and bytes, so memory is. A snapshot
-carries its ``Moment``, what the log knows of its LSN, so that a reader can tell whether the log that he has
-goes on from it, and which snapshot is old enough.
+The lowest module of the package; ``child`` and the embedded database call it. The state is of an open store
+of this process (``applied_state``), or of LMDB's files while another process writes them
+(``frozen_state``). A table's rows come as Arrow batches: all live columns, the hidden key too, and
+``__key``. Batches are bounded in rows and bytes, so memory is. A snapshot carries its ``Moment``, what the
+log knows of its LSN, so that a reader can tell whether the log that he has goes on from it, and which
+snapshot is old enough.
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,13 +32,84 @@ from herdpy.log.published import (
     SnapshotWriter,
     load,
 )
-from herdpy_server.publishing.state import State
-from herdpy_server.store import StoreDamagedError
+from herdpy_server.store import Store, StoreDamagedError
 from herdpy_server.store.columns import decoded
+from herdpy_server.store.disk import Disk
 from herdpy_server.store.flush import row_hash
-from herdpy_sql.catalog import Table
+from herdpy_server.store.layers import Item
+from herdpy_server.store.tables import TableOps
+from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.values.interval_columns import has_intervals, texts_of
+
+_LSN = struct.Struct(">qq")
+_MAP_SIZE_BYTES = 1 << 40
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state. For one thread; ``close`` lets go of it.
+
+    Attributes:
+        lsn: everything up to it is in the tables, and nothing after it.
+        checksums: by table id how many rows there must be, and their checksum; None where that is not kept.
+        scan: the rows of a table, as pairs of encoded key and row image.
+    """
+
+    lsn: LSN
+    catalog: Catalog
+    checksums: Mapping[int, tuple[int, int]] | None
+    scan: Callable[[Table], Iterator[Item]]
+    close: Callable[[], None]
+
+    @property
+    def rows(self) -> int:
+        """About how many rows there are: 0 where that is not known."""
+        return 0 if self.checksums is None else sum(rows for rows, _sum in self.checksums.values())
+
+
+def applied_state(store: Store) -> State:
+    """What is applied now in an open store, whatever happens to it afterwards."""
+    snapshot, lsn = store.applied_snapshot()
+    return State(lsn, snapshot.catalog, None, snapshot.scan, snapshot.close)
+
+
+def frozen_state(path: Path) -> State:
+    """The newest state in the LMDB environment at ``path``, which another process may be writing.
+
+    Raises:
+        StoreDamagedError: it cannot be opened.
+    """
+    disk = _opened(path)
+    view = disk.current
+
+    def scan(table: Table) -> Iterator[Item]:
+        return view.scan(table.id, None, None, reverse=False, may_be_long=TableOps(table).may_be_long)
+
+    def close() -> None:
+        view.txn.abort()
+        disk.close()
+
+    return State(disk.durable, disk.written, dict(disk.checksums), scan, close)
+
+
+def _opened(path: Path) -> Disk:
+    """The environment, of which one state is known whole."""
+    for left in reversed(range(_TRIES)):
+        try:
+            disk = Disk(path, map_size_bytes=_MAP_SIZE_BYTES, read_only=True)
+        except StoreDamagedError:  # perhaps a table was dropped in the middle of it
+            if not left:
+                raise
+            continue
+        # What was read of meta while opening, and the view, are two transactions: one state only if
+        # nobody wrote between them.
+        if LSN(*_LSN.unpack(disk.current.txn.get(b"applied", b"", disk.meta))) == disk.durable:
+            return disk
+        disk.close()
+    raise StoreDamagedError(f"{path} changes faster than it can be opened")
+
 
 _STEP = 512
 _ROWS = 16_384

@@ -1,10 +1,8 @@
 """gRPC in front of tablespaces, for servers, data pipelines and operators.
 
-server         listens, starts and stops the services
+server         listens, starts and stops the services; health
 gate           every call passes it: who calls, what he may, limits, errors
-caller         who calls
 calls          what calls have in common: SQLSTATEs as gRPC's codes, positions in requests
-health         grpc.health.v1
 admin          looking after the server
 snapshots      copies of the store, downloaded from a shelf; ``leases`` says for how long they are kept
 partitions     a table in parts at one moment, cut by plans

@@ -27,9 +27,9 @@ from herdpy_server.loading import (
 )
 from herdpy_server.loading.files import FilePart, StagedFiles
 from herdpy_server.loading.ledgers import LedgerParts, LedgerPlace
-from herdpy_server.loading.source import Batches, StagedRowsSource
+from herdpy_server.loading.rows import Batches, StagedRowsSource
 from herdpy_server.roles.permissions import judge_some, judge_table
-from herdpy_server.service.caller import CALLER, Callers
+from herdpy_server.service.gate import CALLER, Callers
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

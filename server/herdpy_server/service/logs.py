@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
-from herdpy_server.service.caller import Callers
+from herdpy_server.service.gate import Callers
 from herdpy_server.service.leases import DEFAULT_S
 from herdpy_server.serving.logs import MAX_LEASE_S, From, LogLease, LogPlace, PublishedAt
 from herdpy_sql.definitions import encode_table

@@ -1,7 +1,8 @@
 """The door of gRPC: its settings; listens, puts the services together, and ends them.
 
 Top of ``service``. Everything runs on the loop of its tablespaces; gRPC's own threads do no Python. Disks and
-passwords are for a few threads, the rows of partitions for one.
+passwords are for a few threads, the rows of partitions for one. Health is answered here (grpc.health.v1), to
+anybody: probes have no passwords.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from herdpy.rpc import admin_pb2_grpc, loads_pb2_grpc, logs_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
@@ -24,9 +26,7 @@ from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authentication import Authority
 from herdpy_server.roles.permissions import judge_table
 from herdpy_server.service.admin import AdminService
-from herdpy_server.service.caller import CALLER, Callers
-from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
-from herdpy_server.service.health import HealthService
+from herdpy_server.service.gate import CALLER, HEALTH, REFLECTION, Callers, Gate
 from herdpy_server.service.loads import LoadsService
 from herdpy_server.service.logs import LogsService
 from herdpy_server.service.partitions import PartitionsService, Plans
@@ -37,6 +37,63 @@ if TYPE_CHECKING:
     from herdpy_server.serving.node import ServedNode
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_sql.catalog import Catalog, Table
+
+
+_LOOK_S = 0.25
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICE_UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+
+
+class HealthService(health_pb2_grpc.HealthServicer):
+    """Tells the state of the server, for all of its services together.
+
+    Args:
+        is_ready: asked at every check, and for watchers a few times a second.
+        services: their names; the empty name is the server's.
+    """
+
+    def __init__(self, is_ready: Callable[[], bool], services: Collection[str]) -> None:
+        self._is_ready = is_ready
+        self._services = {"", *services}
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Nothing is served any more: watchers are told, and their streams end."""
+        self._stopping.set()
+
+    def _status(self, service: str) -> Any:
+        if service not in self._services:
+            return SERVICE_UNKNOWN
+        return SERVING if self._is_ready() and not self._stopping.is_set() else NOT_SERVING
+
+    async def Check(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        status = self._status(request.service)
+        if status == SERVICE_UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
+        return health_pb2.HealthCheckResponse(status=status)
+
+    async def Watch(self, request: Any, context: Any) -> None:
+        """See the protocol."""
+        told = None
+        while True:
+            status = self._status(request.service)
+            if status != told:
+                await context.write(health_pb2.HealthCheckResponse(status=status))
+                told = status
+            if self._stopping.is_set():
+                return
+            await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await self._stopping.wait()
+        except TimeoutError:
+            pass
+
 
 logger = logging.getLogger("herdpy.rpc")
 ADMIN, SNAPSHOTS, PARTITIONS = "herdpy.v1.Admin", "herdpy.v1.Snapshots", "herdpy.v1.Partitions"

@@ -17,7 +17,7 @@ from typing import Protocol
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention
 from herdpy_server.cluster.layout import PublishedRecord
-from herdpy_server.publishing.process import Published, Told
+from herdpy_server.publishing.publisher import Published, Told
 from herdpy_server.publishing.snapshot import Moment
 from herdpy_sql.errors import SqlError
 
@@ -300,7 +300,8 @@ class ServedLog:
         """Publish a snapshot now; to another place than the tablespace's it is a copy.
 
         Raises:
-            SqlError: 55000, there is no place; 55006, another is being published; as ``publishing.process``.
+            SqlError: 55000, there is no place; 55006, another is being published; as
+                ``publishing.publisher``.
         """
         backend = self._backend
         url = url or backend.settings.url

@@ -22,8 +22,7 @@ from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import ClusterError
 from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us
-from herdpy_server.publishing.process import Order, Published, Told
-from herdpy_server.publishing.publisher import Shelf, copy, publish_and_prune
+from herdpy_server.publishing.publisher import Order, Published, Shelf, Told, copy, publish_and_prune
 from herdpy_server.publishing.snapshot import Moment
 from herdpy_server.serving.logs import LogBackend, being_published
 from herdpy_sql.errors import SqlError
@@ -127,7 +126,7 @@ class SnapshotPublishing:
 
         Raises:
             SqlError: 55006, another is being published; 57P03, the store cannot be read now; as
-                ``publishing.process``.
+                ``publishing.publisher``.
         """
         backend = self._backend
         if url != backend.settings.url:

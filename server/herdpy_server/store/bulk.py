@@ -18,9 +18,8 @@ from herdpy.codec.kinds import Datum
 from herdpy.log.records import Insert, InsertBatch
 from herdpy_server.store import batches
 from herdpy_server.store.batches import Expanded
-from herdpy_server.store.constraints import duplicate
 from herdpy_server.store.layers import ENTRY_BYTES
-from herdpy_server.store.tables import IndexOps, TableOps
+from herdpy_server.store.tables import IndexOps, TableOps, duplicate
 from herdpy_server.store.transaction_state import TransactionState
 from herdpy_sql.catalog import KeyPart, Table
 from herdpy_sql.errors import SqlError

@@ -42,11 +42,10 @@ from herdpy.log.records import (
     PutRole,
     Record,
 )
-from herdpy_server.store.constraints import not_unique
 from herdpy_server.store.index_build import IndexBuild, WrittenKeys, fill_slowly
 from herdpy_server.store.layers import Delta
 from herdpy_server.store.locks import CATALOG_DATABASE, CATALOG_KEY
-from herdpy_server.store.tables import TableOps
+from herdpy_server.store.tables import TableOps, not_unique
 from herdpy_server.store.transaction_state import Definition, TransactionState
 from herdpy_sql.catalog import Catalog, Index, Table, is_temporary
 from herdpy_sql.definitions import encode_index, encode_table

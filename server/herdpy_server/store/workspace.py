@@ -23,12 +23,11 @@ from herdpy.codec.kinds import Datum
 from herdpy.log.records import Before, Delete, Insert, SequenceAdvance, Truncate, Update
 from herdpy_server.store import bulk
 from herdpy_server.store.batches import Expanded
-from herdpy_server.store.constraints import duplicate
 from herdpy_server.store.definitions import Definitions
 from herdpy_server.store.layers import ENTRY_BYTES, SEQUENCE_KEY
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.state import StoreState
-from herdpy_server.store.tables import TableOps
+from herdpy_server.store.tables import TableOps, duplicate
 from herdpy_server.store.transaction_state import TransactionState
 from herdpy_sql import sequences
 from herdpy_sql.catalog import Index, Table, is_temporary

@@ -39,9 +39,8 @@ from herdpy_server.tablespace.guard import Guard
 from herdpy_server.tablespace.load_turns import LoadTurns
 from herdpy_server.tablespace.locks import LockTable
 from herdpy_server.tablespace.log_errors import store_error
-from herdpy_server.tablespace.requests import Requests
 from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
-from herdpy_server.tablespace.transaction import Transaction, now_us
+from herdpy_server.tablespace.transaction import Requests, Transaction, now_us
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import MustWait

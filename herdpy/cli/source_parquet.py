@@ -12,6 +12,7 @@ from pyarrow import parquet
 from herdpy.cli.errors import CliError
 from herdpy.cli.output import json_names, json_object
 from herdpy.cli.source import Array, Position, ReadOptions, SourceRecord
+from herdpy_sql.arrow_types import sql_type
 
 if TYPE_CHECKING:
     from herdpy.cli.source import TargetField
@@ -99,40 +100,13 @@ def _plain(array: Array) -> Array:
 
 
 def _sql_type(field: Any) -> str:
-    kind = field.type
-    if isinstance(kind, pa.UuidType):
-        return "uuid"
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    simple = {
-        pa.bool_(): "boolean",
-        pa.int8(): "smallint",
-        pa.uint8(): "smallint",
-        pa.int16(): "smallint",
-        pa.uint16(): "integer",
-        pa.int32(): "integer",
-        pa.uint32(): "bigint",
-        pa.int64(): "bigint",
-        pa.uint64(): "numeric(20,0)",
-        pa.float16(): "real",
-        pa.float32(): "real",
-        pa.float64(): "double precision",
-    }
-    if kind in simple:
-        return simple[kind]
-    if pa.types.is_decimal(kind):
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_decimal(kind):  # of any precision
         return f"numeric({kind.precision},{max(kind.scale, 0)})"
-    if pa.types.is_date(kind):
-        return "date"
-    if pa.types.is_time(kind):
-        return "time"
-    if pa.types.is_timestamp(kind):
-        return "timestamptz" if kind.tz else "timestamp"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return "bytea"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "text"
-    raise CliError(
-        f"column {field.name!r} is of type {kind}, which no column of a table can have",
-        hint="Write the file without it, or as text.",
-    )
+    found = None if pa.types.is_null(kind) else sql_type(kind)
+    if found is None:
+        raise CliError(
+            f"column {field.name!r} is of type {kind}, which no column of a table can have",
+            hint="Write the file without it, or as text.",
+        )
+    return str(found)

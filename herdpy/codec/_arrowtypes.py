@@ -28,6 +28,7 @@ from herdpy.codec.kinds import (
     KeyField,
     Kind,
 )
+from herdpy.codec.plain_arrow import PLAIN_TYPES
 from herdpy.codec.rows import array_decoder, array_encoder, read_vector, vector_bytes
 
 Array = Any
@@ -152,41 +153,19 @@ def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.Data
     ``precision`` is a decimal's number of digits where it is known: 18 for DECIMAL64 and 38 for
     DECIMAL128 otherwise. UUID is the ``arrow.uuid`` extension, which DuckDB takes as its UUID.
     """
+    if (plain := PLAIN_TYPES.get(field.kind)) is not None:
+        return plain
     match field.kind:
-        case Kind.BOOL:
-            return pa.bool_()
-        case Kind.INT16:
-            return pa.int16()
-        case Kind.INT32:
-            return pa.int32()
-        case Kind.INT64:
-            return pa.int64()
-        case Kind.FLOAT32:
-            return pa.float32()
-        case Kind.FLOAT64:
-            return pa.float64()
         case Kind.DECIMAL64:
             return pa.decimal128(precision or 18, field.scale)
         case Kind.DECIMAL128:
             return pa.decimal128(precision or 38, field.scale)
-        case Kind.TEXT | Kind.JSON | Kind.JSONB | Kind.DECIMAL:
-            return pa.string()
         case Kind.INTERVAL:
             return INTERVAL
         case Kind.ARRAY | Kind.VECTOR:
             return pa.list_(storage_type(arrow_type(element_of(field), precision)))
-        case Kind.BYTES:
-            return pa.binary()
-        case Kind.DATE:
-            return pa.date32()
-        case Kind.TIME:
-            return pa.time64("us")
-        case Kind.TIMESTAMP:
-            return pa.timestamp("us")
-        case Kind.TIMESTAMPTZ:
-            return pa.timestamp("us", "UTC")
-        case Kind.UUID:
-            return pa.uuid()
+        case _:
+            return pa.string()
 
 
 def has_type(array: Array, field: Field | KeyField) -> bool:

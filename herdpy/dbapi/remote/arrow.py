@@ -1,6 +1,6 @@
 """Arrow to and from servers. Above ``values`` and ``connection``; it loads pyarrow, so others import it late.
 
-Rows become tables, and types of columns Arrow's types and back (``table_of``, ``columns_of``, ``sql_type``).
+Rows become tables, and types of columns Arrow's types and back (``table_of``, ``columns_of``).
 
 The rows of executemany become record batches for COPY PARAMETERS (``parameter_stream``). They are declared on
 the server as ``values`` declares a value that goes alone, so that a statement means the same. A column of
@@ -25,53 +25,14 @@ from herdpy.dbapi.remote.connection import checked
 from herdpy.dbapi.remote.values import RemoteColumn, RemoteType, rows_of, sent_as_array
 from herdpy.dbapi.remote.wire import Wire, step
 from herdpy.dbapi.types import Json, Jsonb, json_text
+from herdpy_sql.arrow_types import OIDS, TYPES_BY_OID, sql_type
+from herdpy_sql.types import TEXT, UUID, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Row
 
 
-_NUMERIC, _UUID = 1700, 2950
-_TYPES: dict[int, Any] = {
-    16: pa.bool_(),
-    17: pa.binary(),
-    20: pa.int64(),
-    21: pa.int16(),
-    23: pa.int32(),
-    25: pa.string(),
-    700: pa.float32(),
-    701: pa.float64(),
-    1042: pa.string(),
-    1043: pa.string(),
-    1082: pa.date32(),
-    1083: pa.time64("us"),
-    1114: pa.timestamp("us"),
-    1184: pa.timestamp("us", "UTC"),
-    _UUID: pa.uuid(),
-}
-_NAMES: list[tuple[Any, str]] = [
-    (pa.types.is_boolean, "BOOLEAN"),
-    (pa.types.is_int8, "SMALLINT"),
-    (pa.types.is_uint8, "SMALLINT"),
-    (pa.types.is_int16, "SMALLINT"),
-    (pa.types.is_uint16, "INTEGER"),
-    (pa.types.is_int32, "INTEGER"),
-    (pa.types.is_uint32, "BIGINT"),
-    (pa.types.is_int64, "BIGINT"),
-    (pa.types.is_uint64, "NUMERIC(20, 0)"),
-    (pa.types.is_float16, "REAL"),
-    (pa.types.is_float32, "REAL"),
-    (pa.types.is_float64, "DOUBLE PRECISION"),
-    (pa.types.is_string, "TEXT"),
-    (pa.types.is_large_string, "TEXT"),
-    (pa.types.is_string_view, "TEXT"),
-    (pa.types.is_null, "TEXT"),
-    (pa.types.is_binary, "BYTEA"),
-    (pa.types.is_binary_view, "BYTEA"),
-    (pa.types.is_large_binary, "BYTEA"),
-    (pa.types.is_fixed_size_binary, "BYTEA"),
-    (pa.types.is_date, "DATE"),
-    (pa.types.is_time, "TIME"),
-]
+_NUMERIC = SqlType(Base.NUMERIC).oid
 
 
 def table_of(columns: Sequence[RemoteColumn], rows: Sequence[Row], result: Any) -> pa.Table:
@@ -88,7 +49,7 @@ def table_of(columns: Sequence[RemoteColumn], rows: Sequence[Row], result: Any) 
             if kind is None:
                 texts = [result.get_value(row, at) for row in range(len(rows))]
                 found, kind = [None if text is None else text.decode() for text in texts], pa.string()
-            elif column.type.oid == _UUID:
+            elif column.type.oid == UUID.oid:
                 found = [None if value is None else value.bytes for value in found]
             arrays.append(pa.array(found, kind))
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -99,10 +60,7 @@ def table_of(columns: Sequence[RemoteColumn], rows: Sequence[Row], result: Any) 
 def _arrow_type(kind: RemoteType) -> Any:
     if kind.oid == _NUMERIC and kind.precision is not None and kind.precision <= 38:
         return pa.decimal128(18 if kind.precision <= 18 else 38, kind.scale or 0)
-    return _TYPES.get(kind.oid)
-
-
-_OIDS = {kind: oid for oid, kind in _TYPES.items() if oid not in (1042, 1043)}
+    return TYPES_BY_OID.get(kind.oid)
 
 
 def read_stream(pieces: Sequence[bytes]) -> pa.Table:
@@ -118,24 +76,15 @@ def columns_of(schema: pa.Schema) -> list[RemoteColumn]:
 def _remote_type(arrow: Any) -> RemoteType:
     if pa.types.is_decimal(arrow):
         return RemoteType(_NUMERIC, None, arrow.precision, arrow.scale)
-    return RemoteType(_OIDS.get(arrow, 25))
+    return RemoteType(OIDS.get(arrow, TEXT.oid))
 
 
-def sql_type(arrow: pa.DataType) -> str:
+def _column_type(arrow: pa.DataType) -> str:
     """The SQL type of a column that is made for Arrow data. NotSupportedError where there is none."""
-    if pa.types.is_dictionary(arrow):
-        return sql_type(arrow.value_type)
-    if pa.types.is_decimal(arrow) and arrow.precision <= 38 and arrow.scale >= 0:
-        return f"NUMERIC({arrow.precision}, {arrow.scale})"
-    if pa.types.is_timestamp(arrow):
-        return "TIMESTAMPTZ" if arrow.tz else "TIMESTAMP"
-    extension = getattr(arrow, "extension_name", "")
-    if extension in ("arrow.uuid", "arrow.json"):
-        return extension.removeprefix("arrow.").upper()
-    for test, name in _NAMES:
-        if test(arrow):
-            return name
-    raise NotSupportedError(f"there is no column type for Arrow's {arrow}", sqlstate="0A000")
+    found = sql_type(arrow)
+    if found is None:
+        raise NotSupportedError(f"there is no column type for Arrow's {arrow}", sqlstate="0A000")
+    return str(found)
 
 
 SLICE_ROWS = 8192
@@ -328,7 +277,7 @@ def load(
     if is_there and mode == "replace":
         before.append(f"DROP TABLE {name}")
     if mode == "replace" or not is_there:
-        columns = ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in schema)
+        columns = ", ".join(f"{quoted(field.name)} {_column_type(field.type)}" for field in schema)
         before.append(f"CREATE TABLE {name} ({columns})")
     if before:
         checked(wire.run([step(sql) for sql in before]))

@@ -18,6 +18,7 @@ import pyarrow.compute
 from herdpy.codec.arrow import OutOfRangeError, array_to_datums, arrow_type, conform, datums_to_array
 from herdpy_server.tablespace.work import Pause
 from herdpy_sql import types
+from herdpy_sql.arrow_types import sql_type
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import columns_used
@@ -44,64 +45,21 @@ Array = Any  # pyarrow's stubs know arrays by element type, and these functions 
 MODES = ("create", "append", "replace", "create_append")
 
 
-def sql_type(arrow: pa.DataType) -> SqlType:
-    """The SQL type of a column that is made for Arrow data.
-
-    Raises:
-        SqlError: 0A000, there is no column type for it.
-    """
-    of = pa.types
-    if of.is_dictionary(arrow):
-        return sql_type(arrow.value_type)
-    if of.is_decimal(arrow) and arrow.precision <= 38 and arrow.scale >= 0:
-        return SqlType(Base.NUMERIC, precision=arrow.precision, scale=arrow.scale)
-    if of.is_timestamp(arrow):
-        return types.TIMESTAMPTZ if arrow.tz else types.TIMESTAMP
-    if getattr(arrow, "extension_name", "") == "arrow.uuid":
-        return types.UUID
-    if getattr(arrow, "extension_name", "") == "arrow.json":
-        return types.JSON
-    for test, found in _TYPES:
-        if test(arrow):
-            return found
-    raise SqlError("0A000", f"there is no column type for Arrow's {arrow}")
-
-
-_TYPES: list[tuple[Callable[[Any], bool], SqlType]] = [
-    (pa.types.is_boolean, types.BOOLEAN),
-    (lambda t: t in (pa.int8(), pa.int16(), pa.uint8()), types.SMALLINT),
-    (lambda t: t in (pa.int32(), pa.uint16()), types.INTEGER),
-    (lambda t: t in (pa.int64(), pa.uint32()), types.BIGINT),
-    (lambda t: t == pa.uint64(), SqlType(Base.NUMERIC, precision=20, scale=0)),
-    (lambda t: t in (pa.float16(), pa.float32()), types.REAL),
-    (pa.types.is_float64, types.DOUBLE),
-    (
-        lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
-        types.TEXT,
-    ),
-    (pa.types.is_null, types.TEXT),
-    (
-        lambda t: (
-            pa.types.is_binary(t)
-            or pa.types.is_large_binary(t)
-            or pa.types.is_fixed_size_binary(t)
-            or pa.types.is_binary_view(t)
-        ),
-        types.BYTEA,
-    ),
-    (pa.types.is_date, types.DATE),
-    (pa.types.is_time, types.TIME),
-]
-
-
 def table_for(number: int, name: str, schema: pa.Schema) -> Table:
     """The definition of a table that can hold ``schema``, with a hidden key."""
-    columns = tuple(Column(field.name, sql_type(field.type)) for field in schema)
+    columns = tuple(Column(field.name, _column_type(field.type)) for field in schema)
     names = [column.name for column in columns]
     if len(set(names)) != len(names):
         raise SqlError("42701", "the data has two columns of the same name")
     hidden = Column(HIDDEN_KEY, types.BIGINT, not_null=True, hidden=True)
     return Table(number, name, (*columns, hidden), (KeyPart(len(columns)),), f"{name}_pkey")
+
+
+def _column_type(arrow: pa.DataType) -> SqlType:
+    found = sql_type(arrow)
+    if found is None:
+        raise SqlError("0A000", f"there is no column type for Arrow's {arrow}")
+    return found
 
 
 def target(

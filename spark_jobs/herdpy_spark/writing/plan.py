@@ -17,6 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.plain_arrow import PLAIN_TYPES
 from herdpy.log.records import StagedPart
 from herdpy.rpc.address import GrpcAddress
 
@@ -49,21 +50,7 @@ class LoadUnknownError(LoadError):
 
 
 types: Any = pa.types
-_KINDS = {
-    pa.bool_(): Kind.BOOL,
-    pa.int16(): Kind.INT16,
-    pa.int32(): Kind.INT32,
-    pa.int64(): Kind.INT64,
-    pa.float32(): Kind.FLOAT32,
-    pa.float64(): Kind.FLOAT64,
-    pa.string(): Kind.TEXT,
-    pa.binary(): Kind.BYTES,
-    pa.date32(): Kind.DATE,
-    pa.time64("us"): Kind.TIME,
-    pa.timestamp("us"): Kind.TIMESTAMP,
-    pa.timestamp("us", "UTC"): Kind.TIMESTAMPTZ,
-    pa.uuid(): Kind.UUID,
-}
+_KINDS = {arrow: kind for kind, arrow in PLAIN_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,12 +70,12 @@ _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
     ),
     (
         "herdpy_replica_bookies_missing",
-        "How many bookies fewer than it should have a ledger that this node writes to.",
+        "Bookies that the open ledger of this node lacks.",
         lambda one: one.bookies_missing,
     ),
     (
         "herdpy_replica_ledger_list_share",
-        "How full the list of ledgers is that this node writes; 1 is what ZooKeeper takes.",
+        "How full the ledger list of this node is; at 1 ZooKeeper takes no more.",
         lambda one: one.list_share,
     ),
     (
@@ -85,7 +85,7 @@ _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
     ),
     (
         "herdpy_replica_seeding_received_bytes",
-        "What has arrived of the snapshot that the replica is made of; 0: it is not being seeded.",
+        "Bytes of the snapshot that the replica has received; 0: it is not being seeded.",
         lambda one: 0 if one.seeding is None else one.seeding.received_bytes,
     ),
     (
@@ -100,22 +100,22 @@ _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
     ),
 )
 _COUNTERS: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
-    ("herdpy_replica_takeovers", "How often the replica came to lead.", lambda one: one.takeovers),
+    ("herdpy_replica_takeovers", "How often the replica became leader.", lambda one: one.takeovers),
     (
         "herdpy_replica_seedings",
-        "How often the replica got another one's state in the place of its own.",
+        "How often the replica was seeded with another one's snapshot.",
         lambda one: one.seedings,
     ),
 )
 _OF_BODIES: Sequence[tuple[str, str, Callable[[OpenReplica], float]]] = (
     (
         "herdpy_replica_memtable_bytes",
-        "Changes in memory that a checkpoint has to write.",
+        "Bytes of changes in memory that a checkpoint has to write.",
         lambda opened: opened.store.memtable_bytes,
     ),
     (
         "herdpy_replica_checkpoint_lag_seconds",
-        "How long ago the store had all that was applied.",
+        "Time since the store had all applied changes.",
         lambda opened: time.monotonic() - opened.checkpointer.caught_up_at,
     ),
     (
@@ -199,8 +199,8 @@ def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
 def limit_families(told: Sequence[tuple[str, Sequence[Limit]]]) -> Iterator[Family]:
     """What stores may use up, by the names of their tablespaces."""
     labels = [*_LABELS, "limit"]
-    used = GaugeMetricFamily("herdpy_limit_used", "How much is used of what is limited.", labels=labels)
-    most = GaugeMetricFamily("herdpy_limit_most", "How much of it there may be.", labels=labels)
+    used = GaugeMetricFamily("herdpy_limit_used", "How much of the limit is used.", labels=labels)
+    most = GaugeMetricFamily("herdpy_limit_most", "The limit.", labels=labels)
     for name, limits in told:
         for one in limits:
             used.add_metric([name, one.name], one.used)
@@ -273,17 +273,17 @@ class ServerMetrics(Collector):
         for one in Phase:
             phase.add_metric([one.value], one is self._status.phase)
         yield phase
-        yield gauge("herdpy_ready", "1 when clients should be sent here.", self._status.is_ready)
+        yield gauge("herdpy_ready", "1 when clients may use this server.", self._status.is_ready)
         if self.loop_delay is not None:
             yield gauge(
                 "herdpy_loop_delay_seconds",
-                "The longest that the event loop came late since the last scrape: something held it up.",
+                "The longest delay of the event loop since the last scrape.",
                 self.loop_delay.take(),
             )
         if self.logs is not None:
             yield counter(
                 "herdpy_log_lines_dropped",
-                "Lines of the server's own log lost because nothing took them fast enough.",
+                "Lines of the server's log that were dropped because nobody read them fast enough.",
                 self.logs.dropped,
             )
 
@@ -326,7 +326,7 @@ def _sessions(registry: SessionRegistry, limit: int) -> Iterator[Family]:
     for name, number in found.items():
         states.add_metric([name], number)
     yield states
-    yield gauge("herdpy_sessions_max", "How many sessions there may be.", limit)
+    yield gauge("herdpy_sessions_max", "The limit of sessions.", limit)
 
 
 def _waiting(database: ServedDatabase) -> Iterator[Family]:
@@ -368,9 +368,11 @@ def _log(database: ServedDatabase) -> Iterator[Family]:
 def _store(database: ServedDatabase) -> Iterator[Family]:
     store, checkpointer = database.store, database.checkpointer
     yield gauge(
-        "herdpy_memtable_bytes", "Changes in memory that a checkpoint has to write.", store.memtable_bytes
+        "herdpy_memtable_bytes",
+        "Bytes of changes in memory that a checkpoint has to write.",
+        store.memtable_bytes,
     )
-    yield gauge("herdpy_memtable_rows", "The same in rows.", store.memtable_rows)
+    yield gauge("herdpy_memtable_rows", "Rows in memory that a checkpoint has to write.", store.memtable_rows)
     yield gauge(
         "herdpy_memtable_limit_bytes",
         "The limit above which writers wait for a checkpoint.",
@@ -383,7 +385,7 @@ def _store(database: ServedDatabase) -> Iterator[Family]:
     yield counter("herdpy_checkpoint_seconds", "Time that checkpoints took, in all.", checkpointer.seconds)
     yield gauge(
         "herdpy_checkpoint_lag_seconds",
-        "How long ago the store had all that the log had: what a recovery would replay.",
+        "Time since the store had all of the log; a recovery would replay the rest.",
         time.monotonic() - checkpointer.caught_up_at,
     )
 
@@ -400,12 +402,12 @@ def _locks(database: ServedDatabase) -> Iterator[Family]:
 
 def _workers(pool: WorkerPool) -> Iterator[Family]:
     counts = pool.counts
-    yield gauge("herdpy_workers", "Worker processes there are.", len(pool.workers))
-    yield gauge("herdpy_workers_busy", "Those that answer a query.", pool.busy)
-    yield gauge("herdpy_workers_max", "How many there may be.", pool.settings.maximum)
+    yield gauge("herdpy_workers", "Worker processes.", len(pool.workers))
+    yield gauge("herdpy_workers_busy", "Worker processes that answer a query.", pool.busy)
+    yield gauge("herdpy_workers_max", "The limit of worker processes.", pool.settings.maximum)
     yield gauge("herdpy_worker_queue", "Queries that wait for a worker.", pool.waiting)
     yield counter("herdpy_worker_starts", "Workers that were started.", counts.started)
-    yield counter("herdpy_worker_deaths", "Workers that died unasked.", counts.died)
+    yield counter("herdpy_worker_deaths", "Workers that died unexpectedly.", counts.died)
     yield counter("herdpy_worker_repeats", "Queries repeated because their worker died.", counts.repeated)
     yield counter(
         "herdpy_worker_refusals", "Queries that got no worker: too many waited, or too long.", counts.refused

@@ -32,7 +32,7 @@ _INDEX = """<!doctype html>
 <p>{phase}
 <ul>
 <li><a href="/health">health</a>: the process answers
-<li><a href="/ready">ready</a>: clients should be sent here
+<li><a href="/ready">ready</a>: clients may use this server
 <li><a href="/status">status</a>: the tablespaces, and where they stand
 <li><a href="/metrics">metrics</a>: for Prometheus
 </ul>

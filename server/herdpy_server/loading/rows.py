@@ -155,7 +155,7 @@ class RowMaker:
         if schema.names != wanted.names:
             raise SqlError(
                 "42804",
-                f"what is staged for {self._table.name} has the columns {', '.join(schema.names)}, "
+                f"the rows staged for {self._table.name} have the columns {', '.join(schema.names)}, "
                 f"not {', '.join(wanted.names)}",
                 table=self._table.name,
             )
@@ -163,7 +163,7 @@ class RowMaker:
             if given.type != field.type:
                 raise SqlError(
                     "42804",
-                    f'column "{field.name}" of what is staged for {self._table.name} is {given.type}, '
+                    f'column "{field.name}" of the rows staged for {self._table.name} is {given.type}, '
                     f"not {field.type}",
                     hint="Begin says which types to stage; the table may have been changed since.",
                     table=self._table.name,

@@ -159,7 +159,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         chunks = aiter(request_iterator)
         first = await anext(chunks, None)
         if first is None:
-            raise SqlError("08P01", "a part was to be staged, and nothing came")
+            raise SqlError("08P01", "the stream of the part has no message")
         check_id(first.load_id)
         served = self._tablespaces.find(first.tablespace)
         async with _session(served.loads()) as session:
@@ -288,7 +288,7 @@ async def _published(here: LoadsHere, publishing: Publishing, context: Any) -> A
 def _mode(number: int) -> LoadMode:
     mode = _MODES.get(number)
     if mode is None:
-        raise SqlError("22023", "a load needs a mode that is known here")
+        raise SqlError("22023", "the mode of the load is unknown")
     return mode
 
 
@@ -330,11 +330,11 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 
 def _ledger(one: Any) -> StagedPart:
     if one.rows < 0 or one.last_entry_id < 0 or one.size_bytes < 0:
-        raise SqlError("22023", "a part of the load has fewer than no rows, entries or bytes")
+        raise SqlError("22023", "a part of the load has a negative number of rows, entries or bytes")
     return StagedPart(one.ledger_id, one.last_entry_id, one.size_bytes, one.crc32c, one.rows)
 
 
 def _file(one: Any) -> FilePart:
     if one.rows < 0:
-        raise SqlError("22023", "a part of the load has fewer than no rows")
+        raise SqlError("22023", "a part of the load has a negative number of rows")
     return FilePart(one.id, one.size_bytes, one.crc32c, one.rows)

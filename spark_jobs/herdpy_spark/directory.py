@@ -102,8 +102,7 @@ def publish(path: str, tablespace: str = "herdpy") -> Publication:
 
 
 def _publish_checkpoint(path: str, url: str, tablespace: str) -> LSN:
-    from herdpy_server.publishing.snapshot import Moment, there, write_snapshot
-    from herdpy_server.publishing.snapshot import frozen_state
+    from herdpy_server.publishing.snapshot import Moment, frozen_state, there, write_snapshot
     from herdpy_server.store import StoreDamagedError
 
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 from typing import Protocol
 
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ENODEV}
@@ -86,17 +87,37 @@ class OsFiles:
         os.unlink(path)
 
     def sync_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_directory(path)
 
     def names(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Make the names in a directory durable: of what was made, renamed or removed there."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Put a file in the place of another, durably: a crash leaves the old one or the new one.
+
+    Meanwhile there is a file beside it whose suffix is ``.new``; what a crash left of that is no hindrance.
+    """
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_directory(path.parent)
 
 
 def write_all(files: Files, fd: int, data: bytes, offset: int) -> None:

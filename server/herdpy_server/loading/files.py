@@ -27,6 +27,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import pyarrow as pa
 from google_crc32c import extend as crc32c
 
+from herdpy.log.files import sync_directory
 from herdpy_server.loading.rows import StagedBatch
 from herdpy_sql.errors import SqlError
 
@@ -83,7 +84,7 @@ class FileBeingStaged:
             os.fsync(self._file.fileno())
             self._file.close()
             self.path.rename(self.path.with_suffix(".arrow"))
-            _sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
         except OSError as error:
             raise _refused(error) from error
         return FilePart(self.path.stem, self.size_bytes, self.crc, rows)
@@ -228,11 +229,3 @@ def _check_room(directory: Path) -> None:
 def _refused(error: OSError) -> SqlError:
     state = "53100" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "58030"
     return SqlError(state, f"rows could not be staged: {error.strerror}")
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

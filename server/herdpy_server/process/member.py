@@ -6,7 +6,6 @@ Between ``server`` and ``replica``: the data directory, the node's id, the addre
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import socket
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from herdpy._version import __version__
+from herdpy.log.files import replace_file
 from herdpy.zookeeper_access import ZooKeeperAccess
 from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.names import NODE_ID
@@ -145,10 +145,5 @@ def _node_id(path: Path, wanted: str) -> str:
     node = wanted or f"{socket.gethostname().split('.')[0]}-{secrets.token_hex(3)}"
     if not NODE_ID.fullmatch(node):
         raise SqlError("42602", f'"{node}" is no id of a node')
-    new = file.with_name(f"{_ID}.new")
-    with new.open("w") as out:
-        json.dump({"format": 1, "node": node}, out)
-        out.flush()
-        os.fsync(out.fileno())
-    new.replace(file)
+    replace_file(file, json.dumps({"format": 1, "node": node}).encode())
     return node

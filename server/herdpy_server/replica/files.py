@@ -11,13 +11,12 @@ Beside ``seeding``. All of it blocks, and is for threads.
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import lmdb
 
+from herdpy.log.files import replace_file, sync_directory
 from herdpy.log.lsn import LSN, START
 from herdpy_server.store import Store, StoreDamagedError
 
@@ -35,20 +34,13 @@ def put_in_place(seeded: Path | None, store: Path) -> None:
     if store.exists():
         shutil.rmtree(store)
     store.mkdir(parents=True, exist_ok=True)
-    _sync([store, store.parent])
+    sync_directory(store)
+    sync_directory(store.parent)
     if seeded is not None:
         seeded.rename(store / DATA)
         shutil.rmtree(seeded.parent, ignore_errors=True)
-    _sync([store, store.parent])
-
-
-def _sync(directories: Iterable[Path]) -> None:
-    for directory in directories:
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync_directory(store)
+    sync_directory(store.parent)
 
 
 def mark(replica: Path, reason: str, *, is_whole: bool = False) -> None:
@@ -116,17 +108,14 @@ def set_aside(replica: Path, kept_ones: Path) -> Path:
         number += 1
         place = kept_ones / f"{name}-{number}"
     replica.rename(place)
-    _sync([kept_ones, replica.parent])
+    sync_directory(kept_ones)
+    sync_directory(replica.parent)
     return place
 
 
 def _write(replica: Path, name: str, reason: str) -> None:
     replica.mkdir(parents=True, exist_ok=True)
-    with (replica / name).open("w") as file:
-        file.write(reason)
-        file.flush()
-        os.fsync(file.fileno())
-    _sync([replica])
+    replace_file(replica / name, reason.encode())
 
 
 def _read(replica: Path, name: str, otherwise: str) -> str | None:
@@ -138,4 +127,4 @@ def _read(replica: Path, name: str, otherwise: str) -> str | None:
 
 def _remove(replica: Path, name: str) -> None:
     (replica / name).unlink(missing_ok=True)
-    _sync([replica])
+    sync_directory(replica)

@@ -25,6 +25,7 @@ from herdpy.bookkeeper.metadata.znodes import Znode
 from herdpy.log.bookkeeper import ZnodeLedgerList, is_ahead
 from herdpy.log.bookkeeper.ensembles import LOG
 from herdpy.log.errors import LogError
+from herdpy.log.files import replace_file
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import START
 from herdpy.log.staging import STAGED
@@ -318,6 +319,4 @@ def _mark_own(path: Path, uuid: str) -> None:
     marker = path / MARKER
     path.mkdir(parents=True, exist_ok=True)
     if not marker.is_file():
-        new = path / f"{MARKER}.new"
-        new.write_text(uuid + "\n")
-        new.replace(marker)
+        replace_file(marker, f"{uuid}\n".encode())

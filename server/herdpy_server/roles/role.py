@@ -7,9 +7,7 @@ cluster roles are in the log of its default tablespace (``herdpy_server.replica.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +16,7 @@ from typing import Protocol
 
 import msgspec
 
+from herdpy.log.files import replace_file
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
@@ -215,7 +214,7 @@ class RoleFile:
         if self._path is not None:
             data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, list(roles.values()))), indent=1)
             try:
-                _replace(self._path, data + b"\n")
+                replace_file(self._path, data + b"\n", 0o600)
             except OSError as error:
                 state = "53100" if error.errno == 28 else "58030"
                 raise SqlError(state, f"the file of roles could not be written: {error}") from error
@@ -276,21 +275,3 @@ def _exists(name: str) -> SqlError:
 def no_role(name: str) -> SqlError:
     """The error for a role that is not there."""
     return SqlError("42704", f'role "{name}" does not exist')
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, durably, in the place of another."""
-    new = path.with_suffix(".new")
-    with contextlib.suppress(FileNotFoundError):
-        new.unlink()  # what a crash left
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(new, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

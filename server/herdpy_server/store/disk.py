@@ -11,7 +11,6 @@ Only the checkpointer writes (``flush``). Keys of any length: see ``physical``.
 
 from __future__ import annotations
 
-import os
 import struct
 import threading
 import uuid
@@ -24,6 +23,7 @@ from weakref import WeakSet
 import lmdb
 import msgspec
 
+from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN, START
 from herdpy_server.store import loads, outcomes, physical, probe
 from herdpy_server.store.errors import StoreDamagedError
@@ -294,7 +294,7 @@ class Disk:
                 raise StoreDamagedError(f"{data}: {found if fault is None else f'{fault}; {found}'}")
         if not read_only and closed.exists():
             closed.unlink()
-            _sync_directory(path)
+            sync_directory(path)
         return checked
 
     def _open_meta(self) -> None:
@@ -472,7 +472,7 @@ class Disk:
         if not self.read_only:
             (self.path / probe.OPENED).unlink(missing_ok=True)
             (self.path / probe.CLOSED).touch()
-            _sync_directory(self.path)
+            sync_directory(self.path)
 
 
 def refused(error: Exception) -> SqlError:
@@ -485,14 +485,6 @@ def refused(error: Exception) -> SqlError:
             hint="End transactions and queries that have been open for long.",
         )
     return SqlError("53200", f"the store cannot be opened: {error}")
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _decode_figures(data: bytes | None, kind: type[_F]) -> _F:

@@ -20,6 +20,7 @@ store, nothing can be made right, and opening is refused with what to do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import logging
@@ -32,6 +33,7 @@ from pathlib import Path
 
 from herdpy.log import START, FileLog, LogError, LogSettings
 from herdpy.log.commit_log import Acknowledge
+from herdpy.log.files import replace_file, sync_directory
 from herdpy.log.ledger_list import FILE_NAME, FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy_server.store import Store, StoreDamagedError
@@ -158,22 +160,11 @@ class Directory:
     def write_marker(self) -> None:
         """Say that this is a database; the last step of making one."""
         text = json.dumps({"format": FORMAT, "uuid": str(uuid.uuid4())}) + "\n"
-        new = self.path / "HERDPY.new"
-        with open(new, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self.marker)
+        replace_file(self.marker, text.encode())
         # Names last once their directory is synced: those of the first files, and of what holds them.
         for directory in (self.log, self.store, self.path, self.path.parent, self.path.parent.parent):
-            try:
-                descriptor = os.open(directory, os.O_RDONLY)
-            except PermissionError:  # not ours, so we did not make it
-                continue
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with contextlib.suppress(PermissionError):  # not ours, so we did not make it
+                sync_directory(directory)
 
 
 _PARTS = {"LOCK", "log", "store", "HERDPY.new"}

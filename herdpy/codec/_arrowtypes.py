@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from herdpy.codec._compile import EXACT, quantum
 from herdpy.codec.grids import parts_of, sizes_of, stacked
@@ -30,6 +29,7 @@ from herdpy.codec.kinds import (
 )
 from herdpy.codec.plain_arrow import PLAIN_TYPES
 from herdpy.codec.rows import array_decoder, array_encoder, read_vector, vector_bytes
+from herdpy.imports import lazy_module
 
 Array = Any
 NumpyArray = np.ndarray[Any, Any]
@@ -121,7 +121,7 @@ def list_spans(array: Array) -> tuple[list[int], Array]:
 # All kinds.
 
 Buffer = Any  # numpy's stubs do not know that a pyarrow.Buffer is a buffer, nor the other way round
-pc: Any = pyarrow.compute
+pc: Any = lazy_module("pyarrow.compute")
 
 #: The numpy type of each kind whose Arrow values are plain numbers in a buffer.
 NUMBERS = {

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from herdpy.dbapi import link
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
 from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
+from herdpy.imports import importing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +42,8 @@ def open_link(path: str, *, create: bool, autocommit: bool, settings: dict[str, 
             open (55006); the disk refuses.
     """
     try:
-        from herdpy_server.embedded import Database
+        with importing():
+            from herdpy_server.embedded import Database
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("herdpy"):
             raise

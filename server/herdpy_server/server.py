@@ -15,24 +15,21 @@ import resource
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvloop
 
 from herdpy._version import __version__
-from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, doors
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
 from herdpy_server.process.doors import Door, GrpcDoor, PostgresDoor
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
-from herdpy_server.process.member import Member
 from herdpy_server.process.node import ProcessNode, changed, taken_over
 from herdpy_server.process.notify import notify
 from herdpy_server.process.statements import StatementStatistics
-from herdpy_server.replica.roles import LoggedRoles
 from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.service import Reloaded
 from herdpy_server.serving import AlonePlacements, ServedDatabase, ServedNode, settle_interpreter
@@ -43,6 +40,10 @@ from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.tablespace import Directory
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.cluster.errors import NodeIdInUseError
+    from herdpy_server.process.member import Member
 
 logger = logging.getLogger("herdpy.server")
 
@@ -145,6 +146,9 @@ class ServerProcess:
 
     async def _join(self, config: ServerConfig) -> None:
         """Start as a node of a cluster: the doors first, so that others can be told their ports."""
+        from herdpy_server.process.member import Member  # a server alone does without BookKeeper's client
+        from herdpy_server.replica.roles import LoggedRoles
+
         self._member = member = Member(config)
         cluster = member.cluster
         cluster.observer = self.statements.observe

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from herdpy.codec.arrow import array_to_datums, arrow_type, batch_to_keys, conform, datums_to_array
+from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
-pc: Any = pyarrow.compute
+pc: Any = lazy_module("pyarrow.compute")
 
 
 def staged_positions(table: Table, *, keys_only: bool) -> tuple[int, ...]:

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import xxhash
 
+from herdpy.imports import lazy_module
 from herdpy.log.published.errors import DamagedSnapshotError
 from herdpy.log.published.manifest import KEY_COLUMN, SnapshotFile
 from herdpy.log.published.shelf import SnapshotRef
+
+pq: Any = lazy_module("pyarrow.parquet")
 
 
 def open_file(ref: SnapshotRef, file: SnapshotFile) -> pa.BufferReader:
@@ -97,9 +99,7 @@ def _first_at_least(keys: Any, key: bytes) -> int:
     return low
 
 
-def _overlaps(
-    parquet: pq.ParquetFile, group: int, column: int, low: bytes | None, high: bytes | None
-) -> bool:
+def _overlaps(parquet: Any, group: int, column: int, low: bytes | None, high: bytes | None) -> bool:
     """Whether a row group may have keys in [low, high), by what the file's footer says of it."""
     statistics: Any = parquet.metadata.row_group(group).column(column).statistics
     if statistics is None or not statistics.has_min_max:

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import xxhash
 
+from herdpy.imports import lazy_module
 from herdpy.log.lsn import LSN
 from herdpy.log.published.errors import PublishedSnapshotError
 from herdpy.log.published.manifest import (
@@ -30,6 +30,8 @@ from herdpy.log.published.manifest import (
 )
 from herdpy.log.published.place import Place
 from herdpy.log.published.shelf import SnapshotRef
+
+pq: Any = lazy_module("pyarrow.parquet")
 
 FILE_BYTES = 64 << 20
 """A file ends with the row group that brings it to so many bytes."""
@@ -188,7 +190,7 @@ class _Part:
             schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=others or False,  # type: ignore[arg-type]
+            use_dictionary=others or False,
         )
         self._rows = 0
         self._first: bytes | None = None

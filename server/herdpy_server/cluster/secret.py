@@ -12,10 +12,12 @@ import hmac
 import secrets
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from herdpy.bookkeeper.metadata.znodes import Znodes
-from herdpy_server.cluster.certain import create_own
 from herdpy_server.cluster.names import NODE_ID
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.metadata.znodes import Znodes
 
 SCHEME = "HerdPy-Node"
 """Stands before a proof, where others have ``Basic``."""
@@ -39,6 +41,8 @@ class NodeSecret:
         """Find the one in ZooKeeper, or make it, unless there is a file. ZooKeeperUnavailableError."""
         if self._file is not None:
             return
+        from herdpy_server.cluster.certain import create_own
+
         made = secrets.token_hex(32).encode()
         other = await create_own(znodes, path, made, made.__eq__)
         self._kept = made if other is None else other.data

@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.csv
 
 from herdpy.codec.arrow import datums_to_array
 from herdpy.codec.kinds import Datum
+from herdpy.imports import lazy_module
 from herdpy_server.copy.target import Array, CopyTarget
 from herdpy_server.wire.column_texts import column_from_text, column_to_text
 from herdpy_server.wire.formats import decoder
@@ -42,8 +41,8 @@ LF, CR, CRLF = b"\n", b"\r", b"\r\n"
 _ESCAPED_LETTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.)|$)", re.DOTALL)
 END = b"\\."
-pc: Any = pyarrow.compute
-csv: Any = pyarrow.csv
+pc: Any = lazy_module("pyarrow.compute")
+csv: Any = lazy_module("pyarrow.csv")
 _LEAST_BYTES = 512  # of less, line by line is as fast
 GATHERED_BYTES = 1 << 19
 _BATCH_ROWS = 16_384

@@ -15,8 +15,6 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-from scramp.core import ScramException, saslprep  # type: ignore[import-untyped]
-
 DEFAULT_ITERATIONS = 4096
 _SALT_BYTES = 16
 _KEY_BYTES = 32
@@ -44,6 +42,8 @@ class Verifier:
         cls, password: str, *, salt: bytes | None = None, iterations: int = DEFAULT_ITERATIONS
     ) -> Verifier:
         """The verifier of a password. It takes milliseconds, by intention."""
+        from scramp.core import ScramException, saslprep  # type: ignore[import-untyped]
+
         try:
             prepared = saslprep(password)
         except ScramException:

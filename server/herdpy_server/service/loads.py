@@ -26,13 +26,13 @@ from herdpy_server.loading import (
     may_load,
 )
 from herdpy_server.loading.files import FilePart, StagedFiles
-from herdpy_server.loading.ledgers import LedgerParts, LedgerPlace
 from herdpy_server.loading.rows import Batches, StagedRowsSource
 from herdpy_server.roles.permissions import judge_some, judge_table
 from herdpy_server.service.gate import CALLER, Callers
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from herdpy_server.loading.ledgers import LedgerPlace
     from herdpy_server.serving.node import ServedNode
     from herdpy_server.serving.tablespaces import LoadsHere
     from herdpy_server.sessions import Session
@@ -213,6 +213,8 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         if kinds == {"ledger"}:
             if here.ledgers is None:
                 raise SqlError("22023", "there is no BookKeeper here that rows could be staged in")
+            from herdpy_server.loading.ledgers import LedgerParts
+
             ledgers = [_ledger(part.ledger) for part in parts]
             return LedgerParts(here.ledgers, load_id, ledgers), ledgers
         if kinds <= {"file"}:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
-from herdpy_server.loading.ledgers import LedgerPlace
 from herdpy_server.serving.logs import ServedLog
 from herdpy_server.sessions import Session
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.loading.ledgers import LedgerPlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from herdpy.codec.arrow import OutOfRangeError, array_to_datums, arrow_type, conform, datums_to_array
+from herdpy.imports import lazy_module
 from herdpy_server.tablespace.work import Pause
 from herdpy_sql import types
 from herdpy_sql.arrow_types import sql_type
@@ -213,7 +213,7 @@ class Loader:
         return found if self._stored else self._rules.stored(found, column, done)
 
 
-pc: Any = pyarrow.compute
+pc: Any = lazy_module("pyarrow.compute")
 
 
 class LoadRules:

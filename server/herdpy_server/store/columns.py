@@ -29,14 +29,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from herdpy.codec import arrow
 from herdpy.codec.kinds import Kind
+from herdpy.imports import lazy_module
 from herdpy_server.store.layers import Chain, Delta
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_sql.catalog import Column, Table
 
+pc: Any = lazy_module("pyarrow.compute")
 _SEARCHED = 16  # so many keys are looked for before all are packed
 _MANY = 2000  # from so many keys on, one pass over all rows beats a search for each
 _INTEGERS = frozenset({Kind.INT16, Kind.INT32, Kind.INT64})

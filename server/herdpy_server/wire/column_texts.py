@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.imports import lazy_module
 from herdpy_server.wire.formats import encoder
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.json_texts import parse_json
 
 Array = Any
-pc: Any = pyarrow.compute
+pc: Any = lazy_module("pyarrow.compute")
 
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.JSON, Base.JSONB, Base.UNKNOWN})
 _DAYS = (-719_162, 2_932_896)  # years 1 to 9999

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from herdpy.codec.arrow import array_to_datums
 from herdpy.codec.kinds import (
@@ -23,6 +22,7 @@ from herdpy.codec.kinds import (
     TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
 )
+from herdpy.imports import lazy_module
 from herdpy_server.wire.column_texts import column_to_text
 from herdpy_server.wire.formats import encoder
 from herdpy_server.wire.rows import rows_encoder
@@ -32,7 +32,7 @@ from herdpy_sql.values.moments import DAYS_TO_2000, US_TO_2000
 
 Array = Any
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
-pc: Any = pyarrow.compute
+pc: Any = lazy_module("pyarrow.compute")
 
 _MESSAGE_HEAD = struct.Struct("!ci")
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.UNKNOWN, Base.JSON, Base.BYTEA})

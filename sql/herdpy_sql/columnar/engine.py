@@ -17,8 +17,7 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-import duckdb
-
+from herdpy.imports import lazy_module
 from herdpy_sql.collations import BY_CODE_POINT, LOCALE, missing_collation
 from herdpy_sql.columnar import macros
 from herdpy_sql.columnar.routines import define, function_name
@@ -27,7 +26,11 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import duckdb
+
     from herdpy_sql.library import Resolved
+else:
+    duckdb = lazy_module("duckdb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +206,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 )  # fmt: skip
 
 
-_STREAMED: dict[str, type[duckdb.Error]] = {
-    "INTERRUPT Error": duckdb.InterruptException,
-    "Out of Memory Error": duckdb.OutOfMemoryException,
-    "IO Error": duckdb.IOException,
-    "Out of Range Error": duckdb.OutOfRangeException,
-    "Conversion Error": duckdb.ConversionException,
-    "Not implemented Error": duckdb.NotImplementedException,
-    "Binder Error": duckdb.BinderException,
-    "Invalid Input Error": duckdb.InvalidInputException,
+_STREAMED = {
+    "INTERRUPT Error": "InterruptException",
+    "Out of Memory Error": "OutOfMemoryException",
+    "IO Error": "IOException",
+    "Out of Range Error": "OutOfRangeException",
+    "Conversion Error": "ConversionException",
+    "Not implemented Error": "NotImplementedException",
+    "Binder Error": "BinderException",
+    "Invalid Input Error": "InvalidInputException",
 }
 """What an error of a stream, which comes through Arrow as OSError, would have been."""
 
@@ -220,7 +223,8 @@ def sql_error(error: duckdb.Error | OSError) -> SqlError:
     """The SqlError for what DuckDB raised."""
     text = str(error)
     if not isinstance(error, duckdb.Error):
-        error = _STREAMED.get(text.partition(":")[0], duckdb.Error)(text)
+        streamed: type[duckdb.Error] = getattr(duckdb, _STREAMED.get(text.partition(":")[0], "Error"))
+        error = streamed(text)
     own = _OWN.search(text)
     if own is not None:
         return SqlError(own[1], own[2].strip(), detail=own[3])

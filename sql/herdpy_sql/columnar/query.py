@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
+from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
 from herdpy_sql.columnar.binder import FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.bounds import ScanRange
@@ -25,12 +25,16 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import duckdb
+
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.base import OutputColumn
     from herdpy_sql.library import Resolved
     from herdpy_sql.storage import Clock
     from herdpy_sql.types import SqlType
+else:
+    duckdb = lazy_module("duckdb")
 
 
 _FOR_GOOD = frozenset({"57014", "53200", "53400", "08P01"})

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from herdpy.codec.arrow import array_to_datums
+from herdpy.imports import lazy_module
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.plan.statistics import LONGEST, ColumnStatistics, TableStatistics, encode, position_codec
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from herdpy_sql.columnar.engine import Interrupt, Limits
     from herdpy_sql.storage import Clock
     from herdpy_sql.types import SqlType
+
+pc: Any = lazy_module("pyarrow.compute")
 
 SAMPLE_ROWS = 30_000
 """As many as PostgreSQL looks at by default."""

@@ -10,11 +10,11 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
+from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.time_templates import zoned_text
@@ -22,6 +22,11 @@ from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import asked, calls
 from herdpy_sql.system.types import format_type
+
+if TYPE_CHECKING:
+    import duckdb
+else:
+    duckdb = lazy_module("duckdb")
 
 _MEMORY = "256MiB"
 READERS = 4

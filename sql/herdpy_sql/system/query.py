@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
+from herdpy.imports import lazy_module
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.columnar.transfer import column_type, duck_value
@@ -33,8 +33,12 @@ from herdpy_sql.types import BOOLEAN, SqlType
 from herdpy_sql.values import label_columns
 
 if TYPE_CHECKING:
+    import duckdb
+
     from herdpy.codec.kinds import Datum
     from herdpy_sql.columnar.engine import Interrupt, Limits
+else:
+    duckdb = lazy_module("duckdb")
 
 
 @dataclass(frozen=True)

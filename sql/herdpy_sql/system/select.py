@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from herdpy.imports import lazy_module
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.columnar.transfer import column_type
 from herdpy_sql.errors import SqlError
@@ -49,9 +49,13 @@ from herdpy_sql.types import (
 from herdpy_sql.values import label_columns
 
 if TYPE_CHECKING:
+    import duckdb
+
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import Clock, View
+else:
+    duckdb = lazy_module("duckdb")
 
 _TYPES = {
     "BOOLEAN": BOOLEAN, "TINYINT": SMALLINT, "SMALLINT": SMALLINT, "INTEGER": INTEGER, "BIGINT": BIGINT,

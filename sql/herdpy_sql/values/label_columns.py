@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import EnumType, SqlType, with_dimensions
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
-pc: Any = pyarrow.compute
+pc: Any = lazy_module("pyarrow.compute")
 
 
 def places_of(array: Array, sql_type: SqlType) -> Array:

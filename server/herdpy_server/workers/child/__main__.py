@@ -15,21 +15,24 @@ import shutil
 import sys
 from pathlib import Path
 
-import pyarrow as pa
+from herdpy.imports import importing
 
-from herdpy_server.child_process import end_with_parent, stand_back
-from herdpy_server.workers.child.answering import Answering
-from herdpy_server.workers.child.channel import Channel, ChannelHandler
-from herdpy_server.workers.child.state import WorkerCache, WorkerDisk
-from herdpy_server.workers.messages import (
-    AskQuestion,
-    BeginQuestion,
-    CancelQuestion,
-    DeltaRows,
-    FlushedDelta,
-    WorkerStarted,
-)
-from herdpy_sql.columnar.engine import Limits, database
+with importing(freeze=True):
+    import pyarrow as pa
+
+    from herdpy_server.child_process import end_with_parent, stand_back
+    from herdpy_server.workers.child.answering import Answering
+    from herdpy_server.workers.child.channel import Channel, ChannelHandler
+    from herdpy_server.workers.child.state import WorkerCache, WorkerDisk
+    from herdpy_server.workers.messages import (
+        AskQuestion,
+        BeginQuestion,
+        CancelQuestion,
+        DeltaRows,
+        FlushedDelta,
+        WorkerStarted,
+    )
+    from herdpy_sql.columnar.engine import Limits, database
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from herdpy_server.config import RELOADABLE
 from herdpy_server.config.fields import all_settings, toml
 from herdpy_server.http import ServerMetrics, ServerStatus
+from herdpy_server.http.families import ServerCollector
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.statements import StatementStatistics
@@ -51,7 +52,7 @@ def metrics(directory: Path) -> list[tuple[str, str, str, str]]:
                     family.type,
                     family.documentation,
                 )
-                for family in made.collect()
+                for family in ServerCollector(made).collect()
             ]
         finally:
             await database.close()

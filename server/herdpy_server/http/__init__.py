@@ -1,7 +1,8 @@
 """The page for probes and Prometheus: health, readiness and metrics, over HTTP on the server's loop.
 
 status     what state the server is in, and what is wrong with it
-metrics    every metric of a server, collected when it is asked for
+metrics    what a server's metrics are made of
+families   every metric, collected when it is asked for
 page       the pages, as an ASGI application
 """
 

@@ -3,7 +3,8 @@
 Read-only, and small: what is asked for is answered from memory, on the server's loop. It knows no
 passwords, so it says nothing of statements or data; keep it on an address that only operators reach.
 An ASGI application of five pages, on uvicorn's HTTP/1.1 protocol: uvicorn's own server would look at its
-state ten times a second.
+state ten times a second. uvicorn is imported at the first connection, and
+Prometheus's client when the metrics are first asked for.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
-
 if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from herdpy_server.http.families import MetricsText
     from herdpy_server.http.metrics import ServerMetrics
     from herdpy_server.http.status import ServerStatus
     from herdpy_server.serving.node import ServedNode
@@ -76,12 +76,44 @@ class StatusPage:
             "/status": self._status_text,
             "/metrics": self._metrics_text,
         }
-        self._clients = ServerState()
+        self._text: MetricsText | None = None
+        self._protocol: Callable[[], H11Protocol] | None = None
+        self._connections: set[Any] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
         self.port = 0
 
     async def start(self, address: str, port: int) -> None:
         """Listen; ``port`` 0 takes a free one. OSError when the port is taken."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._connected, address, port)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Listen no more, and end the connections; a second call does nothing."""
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        listener.close()
+        for connection in list(self._connections):
+            connection.shutdown()
+        answering = list(self._tasks)
+        if answering:
+            await asyncio.wait(answering, timeout=_SHUTDOWN_S)
+        for connection in list(self._connections):
+            connection.transport.abort()
+
+    def _connected(self) -> H11Protocol:
+        if self._protocol is None:
+            self._protocol = self._load_protocol()
+        return self._protocol()
+
+    def _load_protocol(self) -> Callable[[], H11Protocol]:
+        """What makes the protocol of a connection."""
+        from uvicorn import Config
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+        from uvicorn.server import ServerState
+
         config = Config(
             self._answer,
             interface="asgi3",
@@ -98,24 +130,9 @@ class StatusPage:
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
         )
         config.load()
-        self._listener = await asyncio.get_running_loop().create_server(
-            lambda: H11Protocol(config, self._clients, {}), address, port
-        )
-        self.port = self._listener.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        """Listen no more, and end the connections; a second call does nothing."""
-        listener, self._listener = self._listener, None
-        if listener is None:
-            return
-        listener.close()
-        for connection in list(self._clients.connections):
-            connection.shutdown()
-        answering = list(self._clients.tasks)
-        if answering:
-            await asyncio.wait(answering, timeout=_SHUTDOWN_S)
-        for connection in list(self._clients.connections):
-            connection.transport.abort()
+        clients = ServerState()
+        self._connections, self._tasks = clients.connections, clients.tasks
+        return lambda: H11Protocol(config, clients, {})
 
     async def _answer(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """One request (ASGI 3)."""
@@ -172,7 +189,11 @@ class StatusPage:
         return _json(200, {"node": node_id, "phase": self._status.phase.value, "tablespaces": told})
 
     def _metrics_text(self, accepted: str) -> Page:
-        body, content_type = self._metrics.expose(accepted)
+        if self._text is None:
+            from herdpy_server.http.families import MetricsText
+
+            self._text = MetricsText(self._metrics)
+        body, content_type = self._text.of(accepted)
         return Page(200, content_type, body)
 
 

@@ -10,7 +10,22 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line; ends the process with 0, 1 (it failed) or 2 (wrong usage)."""
-    from herdpy.cli.app import app
+    import sys
+
+    from herdpy.imports import importing
+
+    if sys.argv[1:2] == ["server"]:
+        from herdpy.cli.errors import exit_code
+        from herdpy.cli.serving import plain_arguments, serve
+
+        arguments = plain_arguments(sys.argv[2:])
+        if arguments is not None:
+            try:
+                sys.exit(serve(arguments))
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a defect is raised again
+                sys.exit(exit_code(error))
+    with importing(freeze=True):
+        from herdpy.cli.app import app
 
     app(prog_name="herdpy")
 

@@ -15,6 +15,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, speed
 from herdpy.cli.source import (
     BLOCK_BYTES,
@@ -110,8 +111,8 @@ def import_command(
     if not file.is_file():
         raise CliError(f"cannot read {file}: there is no such file", code=USAGE)
     found = target.parse(url, servers=True)
-    target.needed("pyarrow")
-    target.needed("msgspec")
+    needed("pyarrow")
+    needed("msgspec")
     from herdpy.cli import importer
 
     source = importer.open_source(
@@ -228,7 +229,7 @@ def export_command(
     if query and resume:
         raise CliError("only exports of a table can be continued", code=USAGE)
     found = target.existing(url, servers=True)
-    target.needed("pyarrow")
+    needed("pyarrow")
     from herdpy.cli import exporter
 
     plan = exporter.ExportPlan(

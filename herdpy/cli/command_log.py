@@ -18,6 +18,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.extras import needed
 from herdpy.cli.output import json_names, json_object, write_document, write_table
 from herdpy.cli.status import literal, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
@@ -40,7 +41,7 @@ class LogNames:
     def of(cls, found: target.TargetDatabase) -> LogNames:
         """Those of a database's store; none, with a word of why, when it cannot be read."""
         names = cls()
-        store_module = target.needed("herdpy_server.store")
+        store_module = needed("herdpy_server.store")
         try:
             store = store_module.Store.open(found.store, read_only=True)
         except (store_module.StoreDamagedError, OSError) as error:
@@ -101,7 +102,7 @@ class LogNames:
                 values[position] = value
             yield _object(table, values, table.key_positions)
         elif isinstance(record, records.InsertBatch):
-            pa = target.needed("pyarrow")
+            pa = needed("pyarrow")
             with pa.ipc.open_stream(record.stream) as reader:
                 for batch in reader:
                     keys = json_names(batch.schema.names)
@@ -156,7 +157,7 @@ def log_command(
     if found.is_remote:
         _list_of_servers(found, json=json)
         return
-    inspect = target.needed("herdpy.log.inspect")
+    inspect = needed("herdpy.log.inspect")
     from herdpy.log import LSN, LogError
 
     try:

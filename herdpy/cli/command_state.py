@@ -13,6 +13,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, CliError, tell
+from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.status import Row, literal, quoted, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
@@ -40,7 +41,7 @@ def info_command(url: Place, json: JsonOption = False) -> None:
     if found.is_remote:
         _show_info(found.name, _facts_of_servers(found), ["Table", "Rows"], json=json)
         return
-    target.needed("herdpy_server.store")
+    needed("herdpy_server.store")
     from herdpy.log import LogError
     from herdpy_server.store import StoreDamagedError
 
@@ -67,7 +68,7 @@ def _show_info(name: str, facts: dict[str, Any], columns: list[str], *, json: bo
 
 
 def _facts(found: target.TargetDatabase) -> dict[str, Any]:
-    inspect = target.needed("herdpy.log.inspect")
+    inspect = needed("herdpy.log.inspect")
     ledgers = inspect.ledgers(str(found.log))
     facts: dict[str, Any] = {
         "ledgers": len(ledgers),
@@ -77,7 +78,7 @@ def _facts(found: target.TargetDatabase) -> dict[str, Any]:
         "store_uuid": None,
         "tables": [],
     }
-    store = target.needed("herdpy_server.store").Store.open(found.store, read_only=True)
+    store = needed("herdpy_server.store").Store.open(found.store, read_only=True)
     try:
         sums = store.table_checksums()
         facts["checkpoint_lsn"] = str(store.durable)
@@ -139,7 +140,7 @@ def checkpoint_command(url: Place, json: JsonOption = False) -> None:
 
 def _checkpoint(found: target.TargetDatabase) -> list[int]:
     """Make one; the ledgers that went with it."""
-    inspect = target.needed("herdpy.log.inspect")
+    inspect = needed("herdpy.log.inspect")
     connection = target.connect(found, autocommit=True)
     try:
         before = {ledger.info.ledger_id for ledger in inspect.ledgers(str(found.log))}
@@ -230,7 +231,7 @@ def check_command(
     if found.is_remote:
         _check_servers(found, json)
         return
-    inspect = target.needed("herdpy.log.inspect")
+    inspect = needed("herdpy.log.inspect")
     log = inspect.check(str(found.log))
     findings = [_log_finding(problem) for problem in log.problems]
     facts: dict[str, Any] = {
@@ -261,7 +262,7 @@ def _check_servers(found: target.TargetDatabase, json: bool) -> None:
 
 
 def _check_store(found: target.TargetDatabase, log: Any) -> tuple[list[CheckFinding], dict[str, Any]]:
-    module = target.needed("herdpy_server.store")
+    module = needed("herdpy_server.store")
     try:
         store = module.Store.open(found.store, read_only=True)
     except module.StoreDamagedError as error:

@@ -15,9 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn, ParamSpec, TypeVar
-
-import typer
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -121,30 +119,33 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        import typer
+
         try:
             return command(*args, **kwargs)
-        except CliError as error:
-            tell(render(error))
-            raise typer.Exit(error.code) from error
-        except KeyboardInterrupt:
-            tell("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            _reader_went_away()
-        except Exception as error:
-            if database_error(error) is None and not isinstance(error, OSError):
-                raise
-            tell(render(error))
-            raise typer.Exit(FAILED) from error
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(exit_code(error)) from error
 
     return run
 
 
-def _reader_went_away() -> NoReturn:
-    """End quietly when standard output was closed by its reader (``herdpy ... | head``)."""
-    # What is still buffered would fail again when the interpreter flushes at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise typer.Exit(FAILED)
+def exit_code(error: Exception | KeyboardInterrupt) -> int:
+    """Tell the failure of a command; the code that the process ends with. A defect is raised again."""
+    if isinstance(error, CliError):
+        tell(render(error))
+        return error.code
+    if isinstance(error, KeyboardInterrupt):
+        tell("interrupted")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # The reader of standard output has closed it (``herdpy ... | head``): no word of that. What is still
+        # buffered would fail again when the interpreter flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    if database_error(error) is None and not isinstance(error, OSError):
+        raise error
+    tell(render(error))
+    return FAILED
 
 
 @contextmanager

@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.compute
 from pyarrow import csv, parquet
 
-from herdpy.cli import schema, status, target
+from herdpy.cli import schema, status
 from herdpy.cli.errors import CliError
+from herdpy.cli.extras import needed
 from herdpy.cli.output import json_names
 from herdpy.cli.source import Array, FileFormat
 from herdpy.cli.status import literal
@@ -116,8 +117,8 @@ def _types(session: status.ServerSession, sql: str) -> list[SqlType]:
     """The types of a query's columns."""
     from psycopg import pq
 
-    wire = target.needed("herdpy_server.wire")
-    types = target.needed("herdpy_sql.types")
+    wire = needed("herdpy_server.wire")
+    types = needed("herdpy_sql.types")
     server = session.connection.pgconn
     for result in (server.prepare(b"", sql.encode()), server.describe_prepared(b"")):
         if result.status != pq.ExecStatus.COMMAND_OK:
@@ -542,7 +543,7 @@ def _key_of(table: schema.TableInfo) -> tuple[schema.KeyColumn, ...]:
 
 def _types_of(table: schema.TableInfo) -> list[SqlType]:
     """Of its columns as they were declared; a server's answer tells less: NUMERIC of NUMERIC(8,2)."""
-    types = target.needed("herdpy_sql.types")
+    types = needed("herdpy_sql.types")
     return [column.sql_type for column in table.columns] + ([types.BIGINT] if table.hidden_key else [])
 
 

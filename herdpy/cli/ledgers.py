@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
 
@@ -640,8 +640,8 @@ class _Word:
     """What is asked of ZooKeeper, and told to it, about one replica."""
 
     def __init__(self, root: str, tablespace: str, node: str) -> None:
-        self._layout = target.needed("herdpy_server.cluster.layout")
-        self._positions = target.needed("herdpy_server.cluster.positions")
+        self._layout = needed("herdpy_server.cluster.layout")
+        self._positions = needed("herdpy_server.cluster.positions")
         self._paths = self._layout.Layout(root).tablespace(tablespace)
         self._root, self._tablespace, self._node = root, tablespace, node
 
@@ -671,7 +671,7 @@ class _Word:
     async def say(self, bk: BookKeeper, *, accept_loss: bool, timeout_s: float) -> None:
         """Say it, and wait until it is done; CliError, and it is taken back, when it is not."""
         record = self._layout.KeepRecord(node=self._node, tag=secrets.token_hex(8), accept_loss=accept_loss)
-        certain = target.needed("herdpy_server.cluster.certain")
+        certain = needed("herdpy_server.cluster.certain")
         await certain.put(bk.znodes, self._paths.keep, self._layout.encode(record), within=self._paths.info)
         try:
             async with asyncio.timeout(timeout_s):

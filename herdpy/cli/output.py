@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from herdpy.cli.errors import CliError
-from herdpy.cli.target import needed
+from herdpy.cli.extras import needed
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,8 +12,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from herdpy.cli import target
 from herdpy.cli.errors import CliError
+from herdpy.cli.extras import needed
 
 if TYPE_CHECKING:
     from herdpy_sql import catalog
@@ -216,7 +216,7 @@ def remote_tables(connection: Any) -> list[TableInfo]:
 
 def _remote_table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> TableInfo:
     key = sorted((place, column) for *_named, column, _type, _not_null, _default, place in rows if place)
-    catalog = target.needed("herdpy_sql.catalog")
+    catalog = needed("herdpy_sql.catalog")
     return TableInfo(
         name=name,
         schema=schema,
@@ -234,8 +234,8 @@ def _remote_table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> TableI
 
 def _type_of_text(text: str) -> SqlType:
     """A type as the server spells it."""
-    sqlglot = target.needed("sqlglot")
-    names = target.needed("herdpy_sql.expr.typenames")
+    sqlglot = needed("sqlglot")
+    names = needed("herdpy_sql.expr.typenames")
     cast = sqlglot.parse_one(f"CAST(NULL AS {text})", read="postgres")
     found: SqlType = names.sql_type(cast.to)
     return found

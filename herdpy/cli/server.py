@@ -1,20 +1,16 @@
 """``herdpy server``: serve a directory to PostgreSQL's clients, until a signal ends it.
 
-Flags become settings here, and nothing else: ``herdpy_server.config`` checks them together with the file
-and the environment, and ``herdpy_server.server`` runs the process.
+The flags as typer has them; ``serving`` makes settings of them.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from herdpy.cli import target
-from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.serving import ServerArguments, serve
 
 _SERVING = "Serving"
 _LOOKING = "Looking at the configuration"
@@ -83,47 +79,15 @@ def server_command(
       herdpy server --data ./flights --port 5433 --set http.enabled=false
       herdpy server --config conf/server.toml --check-config
     """
-    settings: Any = target.needed("herdpy_server.config")
-    flags = [
-        (flag, key, value)
-        for flag, key, value in (
-            ("--data", "data.directory", data),
-            ("--host", "postgres.addresses", host),
-            ("--port", "postgres.port", port),
-            ("--log-level", "logging.level", log_level),
-            ("--log-format", "logging.format", log_format),
-        )
-        if value is not None
-    ] + [_setting(text) for text in set_ or ()]
-
-    def read() -> Any:
-        return settings.load(config, environment=os.environ, flags=flags)
-
-    try:
-        loaded = read()
-    except settings.ConfigError as error:
-        count = len(error.problems)
-        for problem in error.problems:
-            tell(problem)
-        raise CliError(
-            f"the configuration has {count} problem{'s' if count > 1 else ''}",
-            hint="conf/server.toml lists every setting; herdpy server --help the flags.",
-            code=USAGE,
-        ) from error
-    if check_config or print_config:
-        for warning in loaded.warnings:
-            tell(f"warning: {warning}")
-        if print_config:
-            sys.stdout.write(settings.effective(loaded.config, loaded.origins))
-        if check_config:
-            sys.stdout.write("The configuration is right.\n")
-        return
-    code: int = target.needed("herdpy_server.server").serve(loaded, read)
-    raise typer.Exit(code)
-
-
-def _setting(text: str) -> tuple[str, str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise CliError(f"--set {text}: write --set section.name=value", code=USAGE)
-    return f"--set {key.strip()}", key.strip(), value
+    arguments = ServerArguments(
+        data=data,
+        config=config,
+        host=host,
+        port=port,
+        log_level=log_level,
+        log_format=log_format,
+        set_=tuple(set_ or ()),
+        check_config=check_config,
+        print_config=print_config,
+    )
+    raise typer.Exit(serve(arguments))

@@ -28,6 +28,7 @@ from typer.core import TyperGroup
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.status import ServerSession, literal, servers_of, session
 from herdpy.cli.target import JsonOption
@@ -68,8 +69,8 @@ def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, 
         CliError: the URL makes no sense, no server lets us in, or none tells of a door.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
-    target.needed("grpc")
-    place: Any = target.needed("herdpy.rpc.address").GrpcAddress
+    needed("grpc")
+    place: Any = needed("herdpy.rpc.address").GrpcAddress
     if is_grpc_url(url):
         try:
             return place.parse(url, password=os.environ.get(PASSWORD_VARIABLE), ca=ca), tablespace
@@ -106,7 +107,7 @@ def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, 
 def _own(asked: ServerSession) -> list[str]:
     """Of a server that is alone: its host, and its port if the role may see that, or the usual one."""
     rows = asked.rows("SELECT value FROM herdpy.settings WHERE scope = 'server' AND name = 'grpc.port'")
-    port = rows[0]["value"] if rows else target.needed("herdpy.rpc.address").DEFAULT_PORT
+    port = rows[0]["value"] if rows else needed("herdpy.rpc.address").DEFAULT_PORT
     return [f"{asked.connection.info.host}:{port}"] if str(port) != "0" else []
 
 
@@ -150,11 +151,11 @@ def snapshot_command(
       herdpy sql ./backup -c "SELECT count(*) FROM flight"
     """
     found, tablespace = grpc_door(url, tablespace, ca)
-    seeding = target.needed("herdpy_server.tablespace.directory")
+    seeding = needed("herdpy_server.tablespace.directory")
     directory = directory.expanduser().absolute()
     seeding.check_room(directory, frozenset({_DOWNLOAD}))
     folder = directory / _DOWNLOAD
-    errors = target.needed("herdpy.rpc.errors")
+    errors = needed("herdpy.rpc.errors")
     with Bar("Downloading", "MiB") as bar:
         try:
             snapshot, resumed = asyncio.run(_download(found, tablespace, folder, bar, patience_s))
@@ -180,7 +181,7 @@ async def _download(
     place: Any, tablespace: str, folder: Path, bar: Bar, patience_s: float
 ) -> tuple[Any, int]:
     """The snapshot whose file is in ``folder`` now, and how much of it was there before."""
-    client_module: Any = target.needed("herdpy.rpc.snapshots")
+    client_module: Any = needed("herdpy.rpc.snapshots")
     first: list[int] = []
 
     def progress(done: int, total: int) -> None:
@@ -205,7 +206,7 @@ async def _download(
 
 async def _earlier(client: Any, folder: Path) -> Any:
     """The snapshot that an earlier command began to download, if the server still has it."""
-    errors: Any = target.needed("herdpy.rpc.errors")
+    errors: Any = needed("herdpy.rpc.errors")
     try:
         name = (folder / "snapshot").read_text().strip()
     except FileNotFoundError:
@@ -221,7 +222,7 @@ async def _earlier(client: Any, folder: Path) -> Any:
 
 async def _release(client: Any, snapshot: Any) -> None:
     """Spare the server the copy; that it cannot be told is no failure of the download."""
-    errors: Any = target.needed("herdpy.rpc.errors")
+    errors: Any = needed("herdpy.rpc.errors")
     try:
         await client.release(snapshot)
     except errors.RemoteError as error:
@@ -248,8 +249,8 @@ def rescue_command(
       herdpy snapshot rescue /srv/herdpy/kept/herdpy-17-4711 ./rescued
       herdpy sql ./rescued -c "SELECT count(*) FROM item"
     """
-    stores = target.needed("herdpy_server.store")
-    seeding = target.needed("herdpy_server.tablespace.directory")
+    stores = needed("herdpy_server.store")
+    seeding = needed("herdpy_server.tablespace.directory")
     source, directory = replica.expanduser() / "store", directory.expanduser().absolute()
     if not (source / "data.mdb").is_file():
         raise CliError(f"{replica} is no replica: it has no store/data.mdb", code=USAGE)
@@ -322,7 +323,7 @@ def publish_command(
 
 def _by_server(url: str, to: str, tablespace: str, ca: Path | None, bar: Bar) -> dict[str, object]:
     found, tablespace = grpc_door(url, tablespace, ca)
-    logs = target.needed("herdpy.rpc.logs")
+    logs = needed("herdpy.rpc.logs")
 
     def progress(rows: int, total: int, _bytes: int) -> None:
         bar.update(rows, total or None, rows)
@@ -335,7 +336,7 @@ def _by_itself(url: str, to: str, tablespace: str, bar: Bar) -> dict[str, object
     if not to:
         raise CliError("no destination to publish to", code=USAGE, hint="Use --to URL.")
     found = target.existing(url)
-    embedded = target.needed("herdpy_server.embedded")
+    embedded = needed("herdpy_server.embedded")
     with embedded.opened(found.path) as database:
         manifest = database.publish(to, tablespace, lambda rows, _bytes: bar.update(rows, None, rows))
     return {"url": to, "lsn": str(manifest.lsn), "time_us": manifest.time_us}
@@ -356,7 +357,7 @@ def list_command(
       herdpy snapshot list ./published
       herdpy snapshot list s3://bucket/snapshots --tablespace orders --check
     """
-    published = target.needed("herdpy.log.published")
+    published = needed("herdpy.log.published")
     try:
         rows = [_row(published, ref, check) for ref in published.snapshots(url, tablespace)]
     except published.PublishedSnapshotError as error:

@@ -7,20 +7,18 @@ profile (``@flights``); where a command takes servers too, by their URL (``herdp
 the same order: a command has the parameter ``url: Place``; :func:`takes_profile` gives it the option,
 :class:`DatabaseCommand` the meaning.
 
-The engine is imported here and nowhere earlier, so that a driver-only install can say what it lacks.
+The engine is imported when a command needs it (``extras``): a driver-only install can say what it lacks.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -28,6 +26,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.extras import needed
 
 VARIABLE = "HERDPY_URL"
 
@@ -201,16 +200,3 @@ def connect(target: TargetDatabase, *, autocommit: bool) -> Any:
     if not target.is_remote:
         needed("herdpy_server.embedded")
     return needed("herdpy.dbapi").connect(target.url, autocommit=autocommit)
-
-
-def needed(module: str) -> ModuleType:
-    """Import a module that needs the ``server`` extra; CliError that names the extra if it is missing."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in {"herdpy", "herdpy_sql", "herdpy_server"}:
-            raise
-        raise CliError(
-            f"this needs the Python package {error.name}, which is not installed",
-            hint='Opening a database in a directory needs the server extra: pip install "herdpy[server]"',
-        ) from error

@@ -9,6 +9,8 @@ import tomllib
 
 import pytest
 
+from herdpy.cli.serving import ServerArguments, plain_arguments
+
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch):
@@ -100,3 +102,50 @@ def test_starting_imports_nothing_heavy_before_it_has_to():
     code = f"import sys; import herdpy.cli.app; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def _of_typer(*words):
+    """The arguments as typer reads them."""
+    from typer.main import get_command
+
+    from herdpy.cli.app import app
+
+    command = get_command(app).commands["server"]
+    given = command.make_context("server", list(words)).params
+    return ServerArguments(**{**given, "set_": tuple(given["set_"] or ())})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--data", "db"),
+        ("-d", "db", "-p", "5433", "-c", "conf/server.toml"),
+        ("--host", "", "--port", "-1", "--log-level", "--data", "--log-format", "json"),
+        ("--data", "a", "--data", "b", "--check-config", "--print-config", "--check-config"),
+        ("--set", "http.enabled=false", "--config", "a b.toml", "--set", "grpc.port=0"),
+    ],
+)
+def test_plain_arguments_are_what_typer_makes_of_them(words):
+    assert plain_arguments(words) == _of_typer(*words)
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("-h",), ("--data",), ("--data=db",), ("-ddb",), ("db",), ("--prot", "1"), ("--",)]
+)
+def test_other_arguments_are_left_to_typer(words):
+    assert plain_arguments(words) is None
+
+
+def test_every_flag_is_read():
+    from herdpy.cli import serving
+
+    words = ["--data", "d", "--config", "c", "--host", "h", "--port", "1", "--log-level", "l"]
+    words += ["--log-format", "f", "--set", "a.b=1", "--check-config", "--print-config"]
+    arguments = plain_arguments(words)
+    plain = serving.ServerArguments()
+    assert arguments is not None
+    assert all(getattr(arguments, one) != getattr(plain, one) for one in plain.__slots__)
+    assert {flag for flag in serving.FLAGS | serving.SWITCHES if flag.startswith("--")} == {
+        word for word in words if word.startswith("--")
+    }

@@ -8,9 +8,9 @@ else of ANY and ALL is the columnar engine's.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from sqlglot import expressions as exp
 
 from herdpy_sql import types as t

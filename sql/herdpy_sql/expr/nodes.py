@@ -7,8 +7,10 @@ asks of a tree stands below the nodes; of these functions only :func:`rebuild` r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from herdpy_sql.types import BOOLEAN, Base, SqlType
 
@@ -26,8 +28,7 @@ class NotOwn(Exception):  # noqa: N818 - a signal to the planner, not an error
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Function:
+class Function(Struct, frozen=True, eq=False):
     """A resolved implementation, equal only to itself.
 
     Attributes:
@@ -47,15 +48,13 @@ NOT_OWN = Function("not own", lambda: None)
 """Stands in signatures for what exists in PostgreSQL and is not evaluated here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(Struct, frozen=True):
     """Any expression; ``type`` is the type of its value."""
 
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRef(Expr):
+class ColumnRef(Expr, frozen=True):
     """A column of the row: ``index`` is its place in the row tuple at run time."""
 
     index: int
@@ -64,35 +63,30 @@ class ColumnRef(Expr):
     nullable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Const(Expr):
+class Const(Expr, frozen=True):
     """A value known now. Of type UNKNOWN: the text of a quoted literal whose place will type it."""
 
     value: Datum
 
 
-@dataclass(frozen=True, slots=True)
-class Param(Expr):
+class Param(Expr, frozen=True):
     """A parameter, numbered from 1; its datum is ``params[number - 1]``."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Elements(Param):
+class Elements(Param, frozen=True):
     """The elements of a parameter that is an array, whatever their number; ``type`` is that of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Expr):
+class Call(Expr, frozen=True):
     """An operator or function with its resolved implementation."""
 
     function: Function
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chain(Expr):
+class Chain(Expr, frozen=True):
     """A long left-deep run of operators, flattened: ``first``, then step by step.
 
     A step is (function, right operand), or (function, None) for a cast of what is there so far.
@@ -102,8 +96,7 @@ class Chain(Expr):
     steps: tuple[tuple[Function, Expr | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Expr):
+class Comparison(Expr, frozen=True):
     """``left op right`` with op one of ``= <> < <= > >=``; both sides are of one comparable kind.
 
     Numbers of different types compare by value without casts where Python compares them exactly;
@@ -115,8 +108,7 @@ class Comparison(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct(Expr):
+class Distinct(Expr, frozen=True):
     """``left IS [NOT] DISTINCT FROM right``; never NULL."""
 
     left: Expr
@@ -124,8 +116,7 @@ class Distinct(Expr):
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Cast(Expr):
+class Cast(Expr, frozen=True):
     """``arg`` converted to ``type``; ``function`` is None when the datum stays as it is."""
 
     arg: Expr
@@ -133,8 +124,7 @@ class Cast(Expr):
     explicit: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Case(Expr):
+class Case(Expr, frozen=True):
     """CASE. With ``operand`` (the simple form), conditions see its value as a :class:`CaseOperand`."""
 
     operand: Expr | None
@@ -142,65 +132,56 @@ class Case(Expr):
     default: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class CaseOperand(Expr):
+class CaseOperand(Expr, frozen=True):
     """The value of the nearest enclosing simple CASE's operand: the last of the extended row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coalesce(Expr):
+class Coalesce(Expr, frozen=True):
     """The first of ``args`` that is not NULL; later ones are not evaluated."""
 
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Extreme(Expr):
+class Extreme(Expr, frozen=True):
     """GREATEST or LEAST of the arguments that are not NULL."""
 
     args: tuple[Expr, ...]
     greatest: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NullIf(Expr):
+class NullIf(Expr, frozen=True):
     """NULL when ``left`` equals ``right`` (``comparison`` over them), else ``left``."""
 
     left: Expr
     comparison: Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class And(Expr):
+class And(Expr, frozen=True):
     """Conjunction of two or more, flattened; three-valued."""
 
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or(Expr):
+class Or(Expr, frozen=True):
     """Disjunction of two or more, flattened; three-valued."""
 
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not(Expr):
+class Not(Expr, frozen=True):
     """Three-valued negation."""
 
     arg: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull(Expr):
+class IsNull(Expr, frozen=True):
     """``arg IS [NOT] NULL``."""
 
     arg: Expr
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class IsTruth(Expr):
+class IsTruth(Expr, frozen=True):
     """``arg IS [NOT] TRUE/FALSE`` (IS UNKNOWN is IsNull)."""
 
     arg: Expr
@@ -208,8 +189,7 @@ class IsTruth(Expr):
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class In(Expr):
+class In(Expr, frozen=True):
     """``arg [NOT] IN (items)``; all of one comparable kind."""
 
     arg: Expr
@@ -217,8 +197,7 @@ class In(Expr):
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Between(Expr):
+class Between(Expr, frozen=True):
     """``low <= arg AND arg <= high``, with ``arg`` evaluated once (NOT BETWEEN is Not over it)."""
 
     arg: Expr
@@ -226,8 +205,7 @@ class Between(Expr):
     high: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Like(Expr):
+class Like(Expr, frozen=True):
     """``arg [NOT] [I]LIKE pattern ESCAPE escape``; ``escape`` is NULL for none, or text."""
 
     arg: Expr
@@ -237,8 +215,7 @@ class Like(Expr):
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Now(Expr):
+class Now(Expr, frozen=True):
     """The clock's time, always of type TIMESTAMPTZ.
 
     ``what`` is "transaction" (now, CURRENT_TIMESTAMP) or "statement" (statement_timestamp).
@@ -247,8 +224,7 @@ class Now(Expr):
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Random(Expr):
+class Random(Expr, frozen=True):
     """Another value each time: bound only where ``Scope.volatile`` allows it (DEFAULT).
 
     ``name`` is "gen_random_uuid", "random" or "clock_timestamp".
@@ -257,8 +233,7 @@ class Random(Expr):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceCall(Expr):
+class SequenceCall(Expr, frozen=True):
     """nextval, currval, lastval or setval: what it gives depends on what was given before."""
 
     name: str

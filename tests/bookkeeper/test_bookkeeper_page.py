@@ -70,6 +70,8 @@ def run_page(text: str, names: dict[str, object], monkeypatch: pytest.MonkeyPatc
 
 def test_every_example_runs(bookkeeper_cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for name in ("request_timeout_s", "connect_timeout_s"):  # a busy machine's bookies answer, in the end
+        monkeypatch.setitem(ClientSettings.__init__.__kwdefaults__, name, 60.0)
     trustme.CA().cert_pem.write_to_path("ca.pem")
     names: dict[str, object] = {"__name__": "__main__"}
     try:

@@ -122,12 +122,15 @@ class ServerProcess:
         self._publishing = placements.served.publishing
         self._publishing.start()
         node = ServedNode(database.path, database.driver, placements)
-        postgres = PostgresDoor(config, node, RoleStore(RoleFile(database.path)))
-        self.metrics.registry = postgres.server.registry
+        await self._serve(config, node, PostgresDoor(config, node, RoleStore(RoleFile(database.path))))
+
+    async def _serve(self, config: ServerConfig, node: ServedNode, postgres: PostgresDoor) -> int | None:
+        """Let clients in; the port of gRPC's door, None when there is none."""
+        registry = self.metrics.registry = postgres.server.registry
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
         self._doors.append(("postgres", postgres))
-        await self._serve_grpc(config, node, postgres.server.registry)
+        return await self._serve_grpc(config, node, registry)
 
     async def _serve_grpc(
         self, config: ServerConfig, node: ServedNode, registry: SessionRegistry
@@ -154,15 +157,12 @@ class ServerProcess:
         cluster.observer = self.statements.observe
         cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
         postgres = PostgresDoor(config, member.node, RoleStore(LoggedRoles(cluster)))
-        registry = self.metrics.registry = postgres.server.registry
+        registry = postgres.server.registry
         cluster.end_session = registry.end
         cluster.roles_changed = registry.roles_changed
         self.metrics.replicas = cluster.replicas
-        self._page.node = member.node
         self.status.checks["replicas"] = cluster.problem
-        await self._listen("postgres", config, postgres.start)
-        self._doors.append(("postgres", postgres))
-        grpc_port = await self._serve_grpc(config, member.node, registry)
+        grpc_port = await self._serve(config, member.node, postgres)
         notify("STATUS=joining the cluster")
         http_port = self._page.port if config.http.enabled else None
         await member.join(postgres.port, grpc_port, http_port)

@@ -2,7 +2,7 @@
 
 A :class:`RecordSource` gives blocks of whole records; a block turns itself into Arrow arrays quickly
 (:meth:`RecordBlock.arrays`), or, when a value in it does not fit, record by record with line numbers
-(:meth:`RecordBlock.records`). ``source_csv``, ``source_jsonl`` and ``source_parquet`` implement both.
+(:meth:`RecordBlock.records`). ``source_text`` and ``source_parquet`` implement both.
 The position after a block is all that is needed to go on from there in another process.
 
 A :class:`TargetField` makes arrays of its type. The fast way is Arrow's own conversion, for types where it

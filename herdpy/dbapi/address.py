@@ -44,12 +44,6 @@ def profiles_path(environment: Mapping[str, str]) -> Path:
     return directory / "herdpy" / "profiles.toml"
 
 
-def profile_names(environment: Mapping[str, str] | None = None) -> list[str]:
-    """The profiles that there are; none when there is no file. InterfaceError when it cannot be read."""
-    path = profiles_path(os.environ if environment is None else environment)
-    return sorted(_tables(path)) if path.exists() else []
-
-
 def load_profile(name: str, environment: Mapping[str, str] | None = None) -> Profile:
     """The profile of a name.
 

@@ -1,4 +1,4 @@
-"""A pool of connections for threads. Above ``core``, whose rules it calls under its lock, and ``common``.
+"""A pool of connections for threads. Above ``core``, whose rules it calls under its lock.
 
 Who asks makes the connection that he may make, in his own thread. One more thread (``PoolKeeper``) closes
 what has expired and keeps ``min_size`` connections; it runs from the first use until the pool is closed.

@@ -30,7 +30,7 @@ class HerdPyDataSource(DataSource):
         """Of the table or query, or of the feed of its changes. Raises OptionError; what a server says."""
         options = Options.parse(self.options)
         if options.is_feed:
-            from herdpy_spark.feed import feed_schema
+            from herdpy_spark.feed.reader import feed_schema
 
             return feed_schema(options)
         from herdpy_spark.batch import batch_schema
@@ -59,6 +59,6 @@ class HerdPyDataSource(DataSource):
                 "a stream needs a beginning: set the option startingOffsets to earliest, latest, an LSN "
                 "or a timestamp"
             )
-        from herdpy_spark.feed import feed_reader
+        from herdpy_spark.feed.reader import FeedReader
 
-        return feed_reader(options, schema)
+        return FeedReader(options, schema)

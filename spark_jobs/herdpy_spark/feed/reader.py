@@ -45,8 +45,8 @@ from herdpy_spark.feed.changes import (
     to_batch,
     visible_columns,
 )
-from herdpy_spark.feed.driver import FeedDriver, Offset, SnapshotTask, StretchTask
-from herdpy_spark.feed.table import FeedShape, FollowedTable, shape_of
+from herdpy_spark.feed.driver import FeedDriver, Offset, SnapshotTask, StretchTask, newest_table
+from herdpy_spark.feed.table import FeedShape, FollowedTable, columns_of, shape_of
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.history import MAX_MESSAGE_BYTES
 from herdpy_spark.log.ledgers import LogLedgers, opened
@@ -287,3 +287,21 @@ def _lease(database: SparkDatabase, options: Options) -> FeedLease | None:
     if database.servers is None:
         return None
     return FeedLease(database.servers, f"changes of {options.table}", options.lease_s)
+
+
+def feed_schema(options: Options) -> StructType:
+    """The columns of a stream of the table's changes, by the table as it is now.
+
+    Raises:
+        OptionError: no table is named, or there is none of that name.
+        AccessError, LogError: nobody can say what it is.
+    """
+    if options.table is None:
+        raise OptionError("a stream is of a table: name it with the option table")
+    table = newest_table(find(options), options.table)
+    if table is None:
+        raise OptionError(
+            f'the option table: there is no table "{options.table}" now. To wait for one, give the stream the'
+            " schema that its feed will have"
+        )
+    return columns_of(table)

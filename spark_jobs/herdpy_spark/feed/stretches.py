@@ -1,4 +1,4 @@
-"""Which stretches of the log change a table, and how much, without its rows. Pure; above ``followed``.
+"""Which stretches of the log change a table, and how much, without its rows. Pure; above ``table``.
 
 The driver steps over the records of a batch's transactions by their frames: it must know what the table's
 name means where a task begins, and tasks shall read nothing that other tables wrote. So it can cut the

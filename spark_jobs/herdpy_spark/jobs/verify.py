@@ -3,7 +3,7 @@
     files: are they there, do they hold the rows of the manifest?  ->  table at that position: the same rows?
                                                                    ->  which keys differ
 
-Rows are compared by a fingerprint (``exporting.fingerprint``); only where that differs are rows themselves
+Rows are compared by a fingerprint (``exporting.rows``); only where that differs are rows themselves
 compared, by key.
 """
 

@@ -1,6 +1,6 @@
 """A read of a table at one LSN, planned: which snapshot, which entries of the log, which ranges of keys.
 
-Above ``history`` and ``ranges``; the driver makes a plan, tasks get it pickled and read its partitions. Every
+Above ``history``; the driver makes a plan, tasks get it pickled and read its partitions. Every
 partition stands on the same LSN, whatever is committed meanwhile.
 """
 

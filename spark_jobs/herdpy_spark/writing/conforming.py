@@ -1,6 +1,6 @@
 """Spark's Arrow batches become batches of the table's columns; what does not fit names its row. Pure.
 
-Above ``plan``, below ``writer``. Columns are matched by name, as Spark matches them: exactly, else without
+Above ``plan``, below ``staging``. Columns are matched by name, as Spark matches them: exactly, else without
 regard to case. Columns that the DataFrame has not get the constants that the server made of their defaults.
 Types are those that an INSERT would assign without a cast (``herdpy.codec.arrow.conform``). What only the
 server can judge (CHECK, UNIQUE, lengths, rows that are there) it judges when the load is published.

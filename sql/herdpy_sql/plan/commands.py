@@ -43,13 +43,18 @@ SHOWN_NAMES = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "time
 """Settings whose names are shown with capitals."""
 
 
+class ControlPlan(Plan):
+    """A plan that the session carries out by its class, and that changes no rows."""
+
+    read_only = True
+
+
 @dataclass(frozen=True)
-class Begin(Plan):
+class Begin(ControlPlan):
     """BEGIN or START TRANSACTION. ``modes`` in capitals, as they were said."""
 
     modes: tuple[str, ...] = ()
     tag: str = "BEGIN"
-    read_only = True
 
     @property
     def brief(self) -> bool:  # type: ignore[override]
@@ -57,12 +62,11 @@ class Begin(Plan):
 
 
 @dataclass(frozen=True)
-class Commit(Plan):
+class Commit(ControlPlan):
     """COMMIT or END; with ``chain``, the next transaction begins at once."""
 
     chain: bool = False
     tag = "COMMIT"
-    read_only = True
 
     @property
     def brief(self) -> bool:  # type: ignore[override]
@@ -70,68 +74,61 @@ class Commit(Plan):
 
 
 @dataclass(frozen=True)
-class Rollback(Plan):
+class Rollback(ControlPlan):
     """ROLLBACK or ABORT."""
 
     chain: bool = False
     tag = "ROLLBACK"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class Savepoint(Plan):
+class Savepoint(ControlPlan):
     """SAVEPOINT name."""
 
     name: str
     tag = "SAVEPOINT"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class ReleaseSavepoint(Plan):
+class ReleaseSavepoint(ControlPlan):
     """RELEASE name."""
 
     name: str
     tag = "RELEASE"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class RollbackToSavepoint(Plan):
+class RollbackToSavepoint(ControlPlan):
     """ROLLBACK TO name."""
 
     name: str
     tag = "ROLLBACK"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class SetSetting(Plan):
+class SetSetting(ControlPlan):
     """SET name = value; ``value`` None is DEFAULT; ``local`` until the transaction ends."""
 
     name: str
     value: str | None
     local: bool = False
     tag = "SET"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class ResetSetting(Plan):
+class ResetSetting(ControlPlan):
     """RESET name, or "all"."""
 
     name: str
     tag = "RESET"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class ShowSetting(Plan):
+class ShowSetting(ControlPlan):
     """SHOW name, or "all": one row with one column named after the setting."""
 
     name: str
     tag = "SHOW"
-    read_only = True
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:  # type: ignore[override]
@@ -142,15 +139,14 @@ class ShowSetting(Plan):
 
 
 @dataclass(frozen=True)
-class Checkpoint(Plan):
+class Checkpoint(ControlPlan):
     """CHECKPOINT."""
 
     tag = "CHECKPOINT"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class Vacuum(Plan):
+class Vacuum(ControlPlan):
     """VACUUM: what is in memory goes to the store, and the log that it came from may go. ANALYZE: a look.
 
     Attributes:
@@ -159,7 +155,6 @@ class Vacuum(Plan):
 
     tag: str
     analyzed: tuple[AnalyzePlan, ...] = ()
-    read_only = True
 
     @property
     def reclaims(self) -> bool:
@@ -168,14 +163,13 @@ class Vacuum(Plan):
 
 
 @dataclass(frozen=True)
-class Explain(Plan):
+class Explain(ControlPlan):
     """EXPLAIN; with ``analyze`` the session runs ``plan`` and adds what it measured."""
 
     plan: Plan
     analyze: bool = False
     as_json: bool = False
     tag = "EXPLAIN"
-    read_only = True
 
     @property
     def inner(self) -> Plan:
@@ -236,24 +230,22 @@ class AnalyzePlan(Plan):
 
 
 @dataclass(frozen=True)
-class Prepare(Plan):
+class Prepare(ControlPlan):
     """PREPARE name (types) AS statement."""
 
     name: str
     statement: Statement
     types: tuple[SqlType | None, ...] = ()
     tag = "PREPARE"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class Execute(Plan):
+class Execute(ControlPlan):
     """EXECUTE name (arguments): the arguments are the outputs of a SELECT, or None."""
 
     name: str
     arguments: Statement | None = None
     tag = "EXECUTE"
-    read_only = True
 
     def datums(self, types: Sequence[SqlType], clock: Clock) -> tuple[Datum, ...]:
         """The arguments as values of the statement's parameters.
@@ -278,11 +270,10 @@ class Execute(Plan):
 
 
 @dataclass(frozen=True)
-class Deallocate(Plan):
+class Deallocate(ControlPlan):
     """DEALLOCATE name; None for ALL."""
 
     name: str | None
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -291,7 +282,7 @@ class Deallocate(Plan):
 
 
 @dataclass(frozen=True)
-class DeclareCursor(Plan):
+class DeclareCursor(ControlPlan):
     """DECLARE name CURSOR FOR query. ``scroll``: "SCROLL", "NO SCROLL" or "", where ``goes_back`` says it."""
 
     name: str
@@ -301,7 +292,6 @@ class DeclareCursor(Plan):
     binary: bool = False
     goes_back: bool = False
     tag = "DECLARE CURSOR"
-    read_only = True
 
     @property
     def inner(self) -> Plan:
@@ -315,14 +305,13 @@ class DeclareCursor(Plan):
 
 
 @dataclass(frozen=True)
-class Fetch(Plan):
+class Fetch(ControlPlan):
     """FETCH or MOVE. ``direction``: FORWARD, BACKWARD, ABSOLUTE or RELATIVE; ``count`` None is ALL."""
 
     name: str
     direction: str = "FORWARD"
     count: int | None = 1
     move: bool = False
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -331,11 +320,10 @@ class Fetch(Plan):
 
 
 @dataclass(frozen=True)
-class CloseCursor(Plan):
+class CloseCursor(ControlPlan):
     """CLOSE name; None for ALL."""
 
     name: str | None
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -344,11 +332,10 @@ class CloseCursor(Plan):
 
 
 @dataclass(frozen=True)
-class Discard(Plan):
+class Discard(ControlPlan):
     """DISCARD ALL, PLANS, SEQUENCES or TEMP."""
 
     what: str = "ALL"
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -357,11 +344,10 @@ class Discard(Plan):
 
 
 @dataclass(frozen=True)
-class ChangeRoles(Plan):
+class ChangeRoles(ControlPlan):
     """CREATE, ALTER or DROP ROLE."""
 
     command: RoleCommand
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -370,11 +356,10 @@ class ChangeRoles(Plan):
 
 
 @dataclass(frozen=True)
-class ChangeRights(Plan):
+class ChangeRights(ControlPlan):
     """GRANT, REVOKE, OWNER TO and their kin."""
 
     command: RightCommand
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -383,11 +368,10 @@ class ChangeRights(Plan):
 
 
 @dataclass(frozen=True)
-class ChangeTablespaces(Plan):
+class ChangeTablespaces(ControlPlan):
     """CREATE, ALTER or DROP TABLESPACE."""
 
     command: TablespaceCommand
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -396,12 +380,11 @@ class ChangeTablespaces(Plan):
 
 
 @dataclass(frozen=True)
-class CheckTablespace(Plan):
+class CheckTablespace(ControlPlan):
     """CHECK TABLESPACE: a row for each table and index of each replica."""
 
     name: str
     tag = "CHECK TABLESPACE"
-    read_only = True
     columns = (
         OutputColumn("relation", TEXT),
         OutputColumn("node", TEXT),
@@ -412,7 +395,7 @@ class CheckTablespace(Plan):
 
 
 @dataclass(frozen=True)
-class SetConstraints(Plan):
+class SetConstraints(ControlPlan):
     """SET CONSTRAINTS.
 
     Attributes:
@@ -422,12 +405,11 @@ class SetConstraints(Plan):
 
     names: tuple[tuple[str | None, str], ...] | None
     deferred: bool
-    read_only = True
     tag = "SET CONSTRAINTS"
 
 
 @dataclass(frozen=True)
-class CreateSchemaFor(Plan):
+class CreateSchemaFor(ControlPlan):
     """CREATE SCHEMA ... AUTHORIZATION.
 
     Attributes:
@@ -438,15 +420,13 @@ class CreateSchemaFor(Plan):
     owner: str
     make: Callable[[View], None]
     tag = "CREATE SCHEMA"
-    read_only = True
 
 
 @dataclass(frozen=True)
-class Nothing(Plan):
+class Nothing(ControlPlan):
     """A statement with nothing to do: UNLISTEN, as there is nothing to listen to."""
 
     name: str
-    read_only = True
 
     @property
     def tag(self) -> str:  # type: ignore[override]
@@ -648,7 +628,7 @@ FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class RequestFunction(Plan):
+class RequestFunction(ControlPlan):
     """One of FUNCTIONS. ``literal`` is its argument, or None for a parameter or for none."""
 
     function: str
@@ -656,7 +636,6 @@ class RequestFunction(Plan):
     literal: str | None
     takes_parameter: bool = False
     tag = "SELECT"
-    read_only = True
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:  # type: ignore[override]

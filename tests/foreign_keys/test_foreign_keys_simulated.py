@@ -72,7 +72,7 @@ def _from_the_snapshot(patch: pytest.MonkeyPatch) -> None:
 
 def _without_deferred_checks(patch: pytest.MonkeyPatch) -> None:
     """What was put off is forgotten."""
-    for module in ("execution", "fast_path", "waits"):
+    for module in ("execution", "waits"):
         patch.setattr(f"herdpy_server.sessions.{module}.settle_deferred", lambda view, names=None: None)
 
 

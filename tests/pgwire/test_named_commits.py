@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from herdpy_server.sessions.fast_path import FastPath
+from herdpy_server.pgwire import queries
 from herdpy_server.sessions.settings import Settings
 from tests.pgwire.servers import ThreadServer
 from tests.pgwire.test_round_trip import without_the_short_way
@@ -129,12 +129,11 @@ def _as_by_set(self: Settings, request_id: bytes) -> None:
     self.is_statements_name = False
 
 
-_alone = FastPath.run_alone
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "the short way leaves it out": lambda patch: patch.setattr(
-        FastPath, "run_alone", lambda self, plan, values, _name: _alone(self, plan, values, b"")
+    "the short way gives it another name": lambda patch: patch.setattr(
+        queries, "name_of", lambda _value: b"another"
     ),
-    "the long way leaves it out": lambda patch: patch.setattr(
+    "both ways leave it out": lambda patch: patch.setattr(
         Settings, "name_commit", lambda self, request_id: None
     ),
     "the next pipeline gets it too": lambda patch: patch.setattr(Settings, "name_commit", _as_by_set),

@@ -1,4 +1,4 @@
-"""The short way of answering (``pgwire.queries.round_trip``) says byte for byte what the long one does.
+"""The short ways of ``pgwire.queries`` (``_run_alone``, ``_plain``) say byte for byte what the long one does.
 
 Random conversations are led twice: once as the server is, once with the short way taken out. Others hold rows
 that are wanted, so statements wait, fail and are undone in both.
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from herdpy_server.pgwire import opening, queries
-from herdpy_server.sessions.fast_path import FastPath
+from herdpy_server.pgwire import queries
+from herdpy_server.sessions import Session
 from tests.pgwire.servers import ThreadServer
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse, query
 
@@ -114,41 +114,41 @@ def test_the_short_way_says_what_the_long_one_does(
 
 
 def without_the_short_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(opening, "HANDLERS", opening.HANDLERS._replace(round_trip=lambda *_: False))
-    patch.setattr(queries, "plain_query", lambda *_: False)
+    patch.setattr(queries, "_run_alone", lambda *_: False)
+    patch.setattr(queries, "_plain", lambda *_: None)
 
 
 def test_the_short_way_is_taken(server: ThreadServer, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
-    answer = queries._answer_fast
+    send = queries._send_alone
 
     def counted(*arguments: object) -> None:
-        taken.append(type(arguments[2].plan).__name__)  # type: ignore[attr-defined]
-        answer(*arguments)  # type: ignore[arg-type]
+        taken.append(arguments[2].tag)  # type: ignore[attr-defined]
+        send(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(queries, "_answer_fast", counted)
+    monkeypatch.setattr(queries, "_send_alone", counted)
     with Wire(server.address) as wire:
         wire.start()
         wire.ask(query("DROP TABLE IF EXISTS rt"))
         wire.ask(query("CREATE TABLE rt (a INT PRIMARY KEY, b TEXT, c INT)"))
         for name in ("get", "add", "put", "del", "begin", "commit"):
             wire.ask(parse(STATEMENTS[name], name), SYNC)
-        for _ in range(2):  # the first time the shape of the message is learnt
+        for _ in range(2):  # the first time the pattern of the message is learnt
             for name in ("begin", "put", "get", "add", "del", "commit"):
                 values = [b"4", b"1"][: PARAMETERS.get(name, 0)]
                 wire.ask(bind(values, statement=name), describe(), execute(), SYNC)
-        assert taken == ["Begin", "InsertPlan", "PointSelect", "UpdatePlan", "DeletePlan", "Commit"]
+        assert taken == ["BEGIN", "INSERT 0 1", "SELECT 1", "UPDATE 1", "DELETE 1", "COMMIT"] * 2
         taken.clear()
         for number in (5, 6):
             wire.ask(query(f"SELECT c FROM rt WHERE a = {number}"))
-        assert taken == ["PointSelect"] * 2
+        assert taken == ["SELECT 0"] * 2
 
 
 @pytest.mark.parametrize(
     "bug",
     [
-        lambda patch: patch.setattr(FastPath, "may_go_on", lambda self: True),
-        lambda patch: patch.setattr(queries, "_send_fast", _forgets_the_rows),
+        lambda patch: patch.setattr(Session, "runs_alone", lambda self, statement: True),
+        lambda patch: patch.setattr(queries, "_send_alone", _forgets_the_rows),
     ],
 )
 def test_a_short_way_that_differs_is_seen(
@@ -165,8 +165,8 @@ def test_a_short_way_that_differs_is_seen(
     assert differ
 
 
-_send = queries._send_fast
+_send = queries._send_alone
 
 
-def _forgets_the_rows(talk, form, rows, tag) -> None:
-    _send(talk, form, None, tag)
+def _forgets_the_rows(talk, form, result) -> None:
+    _send(talk, form._replace(encode=None), result)

@@ -84,7 +84,7 @@ def test_many_digits_are_computed_natively_where_they_fit(cursor: Any) -> None:
     fill(cursor, 3)
     session = cursor.connection.shared_link.link.session
     (prepared,) = session.plans.statements("SELECT sum(a * b * c) FROM n")
-    query = prepared.planned(session.catalog, "auto").source
+    query = prepared.planned(session.catalog, "auto").plan.source
     assert "pg_numsum" not in query.sql
     assert "pg_numsum" in query.careful.sql
     assert query.at_once
@@ -110,7 +110,7 @@ def test_products_of_short_numbers_are_computed_in_64_bits(cursor: Any) -> None:
     fill(cursor, 3)
     session = cursor.connection.shared_link.link.session
     (prepared,) = session.plans.statements("SELECT sum(c * c * a) FROM n")
-    query = prepared.planned(session.catalog, "auto").source
+    query = prepared.planned(session.catalog, "auto").plan.source
     assert "(t1.c0 * t1.c0)" in query.sql
     assert "AS DECIMAL(19,2)" in query.careful.sql
 

@@ -36,7 +36,7 @@ class ClientStatement:
     Attributes:
         name: the statement's.
         oids: the types that Parse declared.
-        shape: what the newest Bind message looked like.
+        pattern: what the newest Bind message looked like.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class ClientStatement:
         "_shown",
         "name",
         "oids",
-        "shape",
+        "pattern",
         "statement",
     )
 
@@ -56,7 +56,7 @@ class ClientStatement:
         self.name = name
         self.statement = statement
         self.oids = oids
-        self.shape: BindPattern | None = None
+        self.pattern: BindPattern | None = None
         self._columns: Sequence[OutputColumn] | None = None
         self._results: Formats = TEXT
         self._row_zone = ""
@@ -75,18 +75,6 @@ class ClientStatement:
             return False
         self.statement = statement
         return True
-
-    def datums(self, formats: Formats, values: list[bytes | None], zone: str) -> tuple[Datum, ...]:
-        """Parameters as datums.
-
-        Raises:
-            ProtocolError: the formats are not none, one, or as many as the parameters.
-            SqlError: 22023 for a format that is not there; what the types say of the bytes.
-        """
-        decoders = self.decoders(formats, len(values), zone)
-        return tuple(
-            [None if value is None else decode(value) for decode, value in zip(decoders, values, strict=True)]
-        )
 
     def decoders(self, formats: Formats, count: int, zone: str) -> list[Callable[[bytes], Datum]]:
         """The functions from values to datums. SqlError 22023 for a format that is not there."""
@@ -144,43 +132,51 @@ class AnswerForm(NamedTuple):
     """How an answer is put.
 
     Attributes:
-        text: of the statement, for who counts statements.
         head: the messages before the rows.
         encode: makes DataRow messages; None where there are no rows.
     """
 
-    text: str
     head: bytes
     encode: RowsEncoder | None
 
 
 class BindPattern:
-    """What the Bind messages of a statement look like, those for the unnamed portal, but for their values.
+    """How a statement is bound: what its Bind messages look like, but for their values.
 
-    A client binds a statement in the same way again and again. A message that has the same bytes around its
-    values as the one before needs not be taken apart.
+    A client binds a statement in the same way again and again. A message for the unnamed portal that has the
+    same bytes around its values as the one before needs not be taken apart.
 
     Attributes:
-        portal: what is made of them.
+        results: formats of results.
         head: the bytes between the statement's name and the values: formats, and how many there are.
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
     """
 
-    __slots__ = ("columns", "decoders", "form", "head", "portal", "tail", "zone")
+    __slots__ = ("columns", "decoders", "form", "head", "results", "tail", "zone")
 
-    def __init__(self, bound: ClientStatement, formats: Formats, portal: ClientPortal, zone: str) -> None:
-        self.portal = portal
+    def __init__(self, bound: ClientStatement, formats: Formats, results: Formats, zone: str) -> None:
+        """SqlError 22023 for a format that is not there."""
+        self.results = results
         self.zone = zone
         self.decoders = bound.decoders(formats, len(bound.statement.param_types), zone)
         self.head = b"\0" + _shorts(formats) + struct.pack(">H", len(self.decoders))
-        self.tail = _shorts(portal.results)
+        self.tail = _shorts(results)
         self.form: AnswerForm | None = None
         self.columns: Sequence[OutputColumn] | None = None
 
+    def datums(self, values: list[bytes | None]) -> tuple[Datum, ...]:
+        """The datums of a message that was taken apart. SqlError as the types say of the bytes."""
+        return tuple(
+            [
+                None if value is None else decode(value)
+                for decode, value in zip(self.decoders, values, strict=True)
+            ]
+        )
+
     def values(self, data: bytes, at: int, stop: int) -> tuple[Datum, ...] | None:
-        """The datums of a message whose values begin at ``at``; None when it is another shape after all.
+        """The datums of a message whose values begin at ``at``; None when it is another pattern after all.
 
         SqlError as the types say of the bytes.
         """

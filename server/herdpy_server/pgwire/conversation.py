@@ -1,7 +1,7 @@
 """A session's messages, taken one after the other and answered: the state machine of protocol 3.
 
-Above ``connection``, below ``queries``, which knows the messages: a conversation is given its functions as
-:class:`MessageHandlers`. Here is what is common: the order of requests, what happens after an error, what is
+Above ``connection``, below ``queries``, which knows the messages: a conversation is given its functions by
+their types. Here is what is common: the order of requests, what happens after an error, what is
 waited for, how long a session may idle, and which settings the client is told. Most messages are answered
 within :meth:`Conversation.advance`. A statement that waits (for a lock, the log, a worker, the client's
 reading) blocks the conversation and no other: what arrives meanwhile stays in the inbox.
@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from herdpy_server.pgwire.connection import ClientConnection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
+    from herdpy_server.sessions.plans import Prepared
     from herdpy_server.sessions.registry import SessionEntry
     from herdpy_server.sessions.settings import Settings
-    from herdpy_sql.plan import Plan
+    from herdpy_sql.plan import OutputColumn
 
 
 _REPORTED = {
@@ -62,7 +63,6 @@ Handler = Callable[["Conversation", bytes, int, int], None]
 PASS_MESSAGES = 128
 """So many of one client's messages are answered in one go, and then others have their turn."""
 _HEAD_BYTES = HEAD.size
-_BIND = ord("B")
 _UNSKIPPED = frozenset(b"SX")
 _READY = backend.READY
 
@@ -146,19 +146,6 @@ class Idling:
             self._terminate(SqlError("25P03", "terminating connection due to idle-in-transaction timeout"))
 
 
-class MessageHandlers(NamedTuple):
-    """What answers messages.
-
-    Attributes:
-        round_trip: answers a Bind message and all that follows it up to Sync, if it can; False: it has done
-            nothing.
-        by_type: what answers each type of message.
-    """
-
-    round_trip: Callable[[Conversation, bytes, int, int], bool]
-    by_type: Mapping[int, Handler]
-
-
 class Conversation:
     """One session's end of a connection.
 
@@ -171,7 +158,7 @@ class Conversation:
         blocked: something is waited for, so no message is taken.
         bound, portals: what is remembered of the session's prepared statements and portals, by name.
         texts: what is remembered of the texts that the unnamed statement was parsed from lately.
-        forms: how plans of simple queries are answered, and for which time zone that is.
+        forms: how simple queries are answered, for which columns and which time zone that is.
         input_wanted: what waits for messages of COPY, if anything does.
         idling: how long the client may say nothing; None for as long as it likes.
     """
@@ -205,7 +192,7 @@ class Conversation:
         self,
         connection: ClientConnection,
         session: Session,
-        handlers: MessageHandlers,
+        handlers: Mapping[int, Handler],
         left: Callable[[Conversation], object],
     ) -> None:
         """``left`` is called once the session has ended."""
@@ -222,7 +209,7 @@ class Conversation:
         self.bound: dict[str, ClientStatement] = {}
         self.portals: dict[str, ClientPortal] = {}
         self.texts: dict[str, ClientStatement] = {}
-        self.forms: dict[Plan, tuple[AnswerForm, str]] = {}
+        self.forms: dict[Prepared, tuple[AnswerForm, tuple[OutputColumn, ...], str]] = {}
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
         self.idling: Idling | None = None
@@ -239,7 +226,7 @@ class Conversation:
         connection = self.connection
         inbox = connection.inbox
         unpack = HEAD.unpack_from
-        round_trip, handlers = self._handlers
+        handlers = self._handlers
         if self.blocked:
             if self.input_wanted is not None:
                 self._wake()
@@ -281,8 +268,7 @@ class Conversation:
                 if self.skipping and kind not in _UNSKIPPED:
                     continue
                 try:
-                    if kind != _BIND or not round_trip(self, data, at, stop):
-                        handlers[kind](self, data, at, stop)
+                    handlers[kind](self, data, at, stop)
                 except (FatalError, SilentClose):
                     raise
                 except SqlError as error:

@@ -343,7 +343,7 @@ class Opening:
         for name, value in conversation.reported.values.items():
             connection.out.append(backend.parameter_status(name, value))
         connection.out.append(backend.backend_key_data(entry.pid, entry.secret))
-        connection.inbox.kinds = frozenset(HANDLERS.by_type)
+        connection.inbox.kinds = frozenset(HANDLERS)
         connection.inbox.max_message_bytes = context.settings.max_message_bytes
         connection.enter(conversation)
         conversation.ready()

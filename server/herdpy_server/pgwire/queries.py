@@ -1,22 +1,19 @@
 """Answers each type of message: the simple query, the extended query, and the rest.
 
 Above ``conversation``; ``opening`` gives the table at the end to each conversation. The hot path of the
-server. A portal that need not wait is run by one ``send`` into the session's coroutine, with no run made for
-it.
+server. A statement that need not wait is run by one ``send`` into the session's coroutine, with no run made
+for it.
 
-:func:`round_trip` and :func:`plain_query` are a fast path to the same: they answer in one step what most
-clients ask most of the time (a statement by key, BEGIN, COMMIT). That is either Bind, Describe, Execute and
-Sync of a statement prepared before, as libpq and so most drivers send them, or a simple query of one plain
-statement. What is not plain (a statement bound in another way than the last time, an error, a plan that takes
-long) they leave to the functions that go message by message; then nothing has been answered, and nothing has
-happened.
+Drivers send a prepared statement as Bind, Describe, Execute and Sync in one piece, as libpq does. Of a point
+statement :func:`bind` takes them as one step: no portal is needed, and the answer has a form that was made
+before (:class:`AnswerForm`). A simple query that is an earlier one with other integers is run in the same
+way (:func:`_plain`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.pgwire import backend, frontend
@@ -30,7 +27,6 @@ from herdpy_server.pgwire.client_statements import (
     check_result_formats,
     make_encoder,
 )
-from herdpy_server.pgwire.conversation import MessageHandlers
 from herdpy_server.pgwire.errors import ProtocolViolationError
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
 from herdpy_server.sessions.portals import Portal
@@ -40,9 +36,10 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.pgwire.conversation import Conversation
-    from herdpy_server.sessions import FastAnswer, Result, SimpleQuery
-    from herdpy_sql.plan import OutputColumn, Plan
+    from herdpy_server.pgwire.conversation import Conversation, Handler
+    from herdpy_server.sessions import Result, Session, SimpleQuery
+    from herdpy_server.sessions.plans import Prepared
+    from herdpy_sql.plan import OutputColumn
 
 _STATEMENT = ord("S")
 _PORTAL = ord("P")
@@ -54,24 +51,51 @@ _ALL_ROWS = b"\0\0\0\0\0"  # of the unnamed portal
 _REST = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
 """Describe and Execute of the unnamed portal, all its rows, and Sync."""
 _REST_BYTES = len(_REST)
-_PLANS = 64
+_FORMS = 64
+_NO_ROWS = AnswerForm(b"", None)
 
 
 def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Query."""
     conversation.extended = False
     sql = frontend.query(data, at, stop)
-    if plain_query(conversation, sql):
-        return
     session = conversation.session
+    plain = _plain(session, sql)
     session.close_statement("")
     session.close_portal("")
+    if plain is not None:
+        statement, numbers, columns = plain
+        form = _query_form(conversation, statement, columns)
+        _answer_alone(conversation, form, session.run(statement, numbers, text=sql))
+        return
     statements = session.simple_query(sql)
     if statements.is_empty:
         conversation.out.append(backend.EMPTY_QUERY)
         conversation.ready()
     else:
         conversation.drive(_run_statements(conversation, statements))
+
+
+def _plain(
+    session: Session, sql: str
+) -> tuple[Prepared, tuple[int, ...], tuple[OutputColumn, ...] | None] | None:
+    """A simple query as a point statement, its integers as parameters, and its columns.
+
+    None: it is no such text, or not to be run as one.
+    """
+    if session.failed or session.implicit or session.auditor is not None:
+        return None
+    if session.portals and session.transaction is None:
+        return None
+    catalog, engine = session.catalog, session.settings.engine
+    found = session.plans.brief(sql, catalog, engine)
+    if found is None:
+        return None
+    try:
+        plan = found[0].planned(catalog, engine).plan
+    except SqlError:
+        return None
+    return (*found, plan.columns) if plan.brief else None
 
 
 async def _run_statements(conversation: Conversation, statements: SimpleQuery) -> None:
@@ -170,52 +194,170 @@ def _client_statement(conversation: Conversation, name: str) -> ClientStatement:
 
 
 def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
-    """Bind: a portal of a prepared statement and parameters."""
+    """Bind: a portal of a prepared statement and parameters.
+
+    Of a point statement with it all that follows up to Sync, where that is here.
+    """
     conversation.extended = True
+    portal, bound, pattern, datums = _bound(conversation, data, at, stop)
     session = conversation.session
-    if data[at : at + 1] == b"\0" and not session.failed:
-        end = data.find(0, at + 1, stop)
-        name = data[at + 1 : end].decode("utf-8", "replace")
-        bound = conversation.bound.get(name)
-        if bound is not None and bound.statement is session.prepared.get(name):
-            shape = bound.shape
-            if (
-                shape is not None
-                and data.startswith(shape.head, end, stop)
-                and shape.zone == session.settings.zone
-            ):
-                datums = shape.values(data, end + len(shape.head), stop)
-                if datums is not None:
-                    session.bind("", name, datums)
-                    shape.portal.portal = session.portals[""]
-                    conversation.portals[""] = shape.portal
-                    conversation.out.append(backend.BIND_COMPLETE)
-                    return
-    _bind(conversation, data, at, stop)
-
-
-def _bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
-    """Bind a statement in a way that it was not bound the last time."""
-    portal, name, formats, values, results = frontend.bind(data, at, stop)
-    session = conversation.session
-    bound = _client_statement(conversation, name)
-    statement = bound.statement
-    zone = session.settings.zone
-    check_parameter_formats(formats, len(values))
-    if session.failed or len(values) != len(statement.param_types):
-        session.bind(portal, name, tuple(values))  # it is refused, whatever they are
-    else:
-        session.bind(portal, name, bound.datums(formats, values, zone))
+    if not portal and data.startswith(_REST, stop) and _run_alone(conversation, bound, pattern, datums, stop):
+        return
+    session.bind(portal, bound.name, datums)
     try:
-        check_result_formats(results, statement.columns)
+        check_result_formats(pattern.results, bound.statement.columns)
     except ProtocolViolationError:
         session.close_portal(portal)
         raise
-    made = ClientPortal(session.portals[portal], bound, results)
-    conversation.portals[portal] = made
-    if not portal and len(values) == len(statement.param_types):
-        bound.shape = BindPattern(bound, formats, made, zone)
+    conversation.portals[portal] = ClientPortal(session.portals[portal], bound, pattern.results)
     conversation.out.append(backend.BIND_COMPLETE)
+
+
+def _bound(
+    conversation: Conversation, data: bytes, at: int, stop: int
+) -> tuple[str, ClientStatement, BindPattern, tuple[Datum, ...]]:
+    """The portal's name, the statement, how it is bound, and its datums.
+
+    SqlError 26000, and as the types say of the bytes.
+    """
+    session = conversation.session
+    zone = session.settings.zone
+    if data[at : at + 1] == b"\0":
+        end = data.find(0, at + 1, stop)
+        known = conversation.bound.get(data[at + 1 : end].decode("utf-8", "replace"))
+        if known is not None and known.statement is session.prepared.get(known.name):
+            pattern = known.pattern
+            if pattern is not None and pattern.zone == zone and data.startswith(pattern.head, end, stop):
+                datums = pattern.values(data, end + len(pattern.head), stop)
+                if datums is not None:
+                    return "", known, pattern, datums
+    portal, name, formats, values, results = frontend.bind(data, at, stop)
+    bound = _client_statement(conversation, name)
+    check_parameter_formats(formats, len(values))
+    if session.failed or len(values) != len(bound.statement.param_types):
+        session.bind(portal, name, tuple(values))  # it is refused, whatever they are
+    pattern = BindPattern(bound, formats, results, zone)
+    datums = pattern.datums(values)
+    bound.pattern = pattern
+    return portal, bound, pattern, datums
+
+
+def _run_alone(
+    conversation: Conversation,
+    bound: ClientStatement,
+    pattern: BindPattern,
+    datums: tuple[Datum, ...],
+    stop: int,
+) -> bool:
+    """Bind, Describe, Execute and Sync as one step; False: they are not, and nothing has happened."""
+    session, statement = conversation.session, bound.statement
+    if not session.runs_alone(statement) or (session.portals and session.transaction is None):
+        return False
+    request_id = b""
+    if statement.named:
+        request_id = name_of(datums[-1])
+        if not request_id:
+            return False
+        datums = datums[:-1]
+    form = pattern.form
+    if form is None or pattern.columns is not statement.columns:
+        form = _statement_form(bound, pattern)
+    statement.binds += 1
+    conversation.connection.inbox.at = stop + _REST_BYTES
+    conversation.extended = False
+    in_block = session.transaction is not None
+    if in_block:
+        _keep_spent(conversation, bound, pattern, datums)
+    try:
+        _answer_alone(conversation, form, session.run(statement, datums, request_id=request_id))
+    except Exception:
+        conversation.out.append(form.head)
+        raise
+    if not in_block and session.transaction is not None and not conversation.blocked:
+        _keep_spent(conversation, bound, pattern, datums)  # it was BEGIN
+    return True
+
+
+def _keep_spent(
+    conversation: Conversation, bound: ClientStatement, pattern: BindPattern, datums: tuple[Datum, ...]
+) -> None:
+    """Make the portal that outlives a Sync within a transaction; it has no rows left."""
+    session = conversation.session
+    session.drop_portal("")
+    session.portals[""] = portal = Portal("", bound.statement, datums)
+    portal.spent = True
+    portal.depth = session.depth
+    conversation.portals[""] = ClientPortal(portal, bound, pattern.results)
+
+
+def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
+    """How the statement's answers are put now, to a client that binds it so. ProtocolError for formats of
+    results that do not fit."""
+    columns = bound.statement.columns
+    check_result_formats(pattern.results, columns)
+    if columns is None:
+        form = AnswerForm(backend.BIND_COMPLETE + backend.NO_DATA, None)
+    else:
+        head = backend.BIND_COMPLETE + bound.row_description(columns, pattern.results)
+        form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.zone))
+    pattern.form, pattern.columns = form, columns
+    return form
+
+
+def _query_form(
+    conversation: Conversation, statement: Prepared, columns: tuple[OutputColumn, ...] | None
+) -> AnswerForm:
+    """How a simple query is answered: all in text."""
+    if columns is None:
+        return _NO_ROWS
+    forms, zone = conversation.forms, conversation.session.settings.zone
+    known = forms.get(statement)
+    if known is not None and known[1] is columns and known[2] == zone:
+        return known[0]
+    head = backend.row_description(columns, (0,) * len(columns))
+    form = AnswerForm(head, make_encoder(columns, TEXT, zone))
+    if len(forms) >= _FORMS:
+        forms.clear()
+    forms[statement] = form, columns, zone
+    return form
+
+
+def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Coroutine[Any, Any, Result]) -> None:
+    """Run a point statement and answer it, up to ReadyForQuery."""
+    try:
+        wait = steps.send(None)
+    except StopIteration as over:
+        _send_alone(conversation, form, over.value)
+    else:
+        conversation.drive(_answer_alone_late(conversation, form, _GoOn(steps, wait)))
+
+
+async def _answer_alone_late(conversation: Conversation, form: AnswerForm, rest: _GoOn) -> None:
+    """Answer once what the answer rests on is durable, or once it has what it waited for."""
+    try:
+        result = await rest
+    except BaseException:
+        conversation.out.append(form.head)
+        raise
+    _send_alone(conversation, form, result)
+
+
+def _send_alone(conversation: Conversation, form: AnswerForm, result: Result) -> None:
+    out = conversation.out
+    out.append(form.head)
+    if form.encode is not None:
+        rows = result.rows
+        if rows:
+            encoded = form.encode(rows)
+            out.append(encoded)
+            conversation.connection.out_bytes += len(encoded)
+    session = conversation.session
+    if session.notices:
+        conversation.notify()
+    out.append(backend.command_complete(result.tag))
+    if conversation.portals and session.transaction is None:
+        conversation.portals.clear()
+    conversation.ready()
 
 
 def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
@@ -396,157 +538,6 @@ async def _sync(conversation: Conversation) -> None:
     conversation.ready()
 
 
-def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> bool:
-    """Answer a Bind message and all that follows it up to Sync; False: it was left as it is."""
-    if data[at] or not data.startswith(_REST, stop):
-        return False
-    session = conversation.session
-    end = data.find(0, at + 1, stop)
-    bound = conversation.bound.get(data[at + 1 : end].decode("utf-8", "replace"))
-    if bound is None or bound.statement is not session.prepared.get(bound.name):
-        return False
-    shape = bound.shape
-    if shape is None or not data.startswith(shape.head, end, stop) or shape.zone != session.settings.zone:
-        return False
-    if session.portals and session.transaction is None:
-        return False
-    began = perf_counter()
-    try:
-        datums = shape.values(data, end + len(shape.head), stop)
-    except Exception:  # noqa: BLE001 - the usual way finds the same, and tells it
-        return False
-    if datums is None:
-        return False
-    statement, request_id = bound.statement, b""
-    if statement.named:
-        name, datums = datums[-1], datums[:-1]
-        request_id = name_of(name)
-        if not request_id:
-            return False
-    quick = session.fast_path.run(statement, datums, request_id)
-    if quick is None:
-        return False
-    statement.binds += 1
-    conversation.connection.inbox.at = stop + _REST_BYTES
-    conversation.extended = False
-    found = shape.portal
-    if session.transaction is not None:
-        portal = Portal("", statement, datums)
-        portal.spent = True
-        portal.depth = session.depth
-        session.portals[""] = found.portal = portal
-        conversation.portals[""] = found
-    session.text = statement.text
-    form = shape.form
-    if form is None or shape.columns is not statement.columns:
-        form = _statement_form(bound, shape)
-    _answer_fast(conversation, form, quick, began)
-    return True
-
-
-def _statement_form(bound: ClientStatement, shape: BindPattern) -> AnswerForm:
-    """How the statement's answers are put now, to a client that binds it in this shape."""
-    statement, results = bound.statement, shape.portal.results
-    columns = statement.columns
-    if columns is None:
-        form = AnswerForm(statement.text, backend.BIND_COMPLETE + backend.NO_DATA, None)
-    else:
-        head = backend.BIND_COMPLETE + bound.row_description(columns, results)
-        form = AnswerForm(statement.text, head, bound.encoder(columns, results, shape.zone))
-    shape.form, shape.columns = form, columns
-    return form
-
-
-def plain_query(conversation: Conversation, sql: str) -> bool:
-    """Answer a simple query; False: it was left as it is."""
-    session = conversation.session
-    if session.portals and session.transaction is None:
-        return False
-    began = perf_counter()
-    brief = session.plans.brief(sql, session.catalog, session.settings.engine)
-    if brief is None:
-        return False
-    quick = session.fast_path.run(*brief)
-    if quick is None:
-        return False
-    session.close_statement("")
-    session.close_portal("")
-    session.text = sql
-    _answer_fast(conversation, _query_form(conversation, quick.plan, brief[0].statement.text), quick, began)
-    return True
-
-
-def _query_form(conversation: Conversation, plan: Plan, text: str) -> AnswerForm:
-    """How a simple query with this plan is answered: all in text."""
-    forms, zone = conversation.forms, conversation.session.settings.zone
-    known = forms.get(plan)
-    if known is not None and known[1] == zone:
-        return known[0]
-    columns = plan.columns
-    if columns is None:
-        form = AnswerForm(text, b"", None)
-    else:
-        head = backend.row_description(columns, (0,) * len(columns))
-        form = AnswerForm(text, head, make_encoder(columns, TEXT, zone))
-    if len(forms) >= _PLANS:
-        forms.clear()
-    forms[plan] = form, zone
-    return form
-
-
-def _answer_fast(conversation: Conversation, form: AnswerForm, quick: FastAnswer, began: float) -> None:
-    if quick.later is not None:
-        conversation.drive(_answer_fast_later(conversation, form, quick, began))
-        return
-    plan, count = quick.plan, quick.changed
-    session = conversation.session
-    _send_fast(conversation, form, quick.rows, plan.command_tag(count))
-    if session.observer is not None:
-        session.observer(form.text, perf_counter() - began, count, None)
-
-
-async def _answer_fast_later(
-    conversation: Conversation, form: AnswerForm, quick: FastAnswer, began: float
-) -> None:
-    """Answer once what it rests on is durable, or once it has what it waited for."""
-    session = conversation.session
-    assert quick.later is not None
-    session.is_running = True
-    rows, count, tag = quick.rows, quick.changed, None
-    try:
-        result = await quick.later
-        if result is not None:
-            rows, count, tag = result.rows, result.rowcount, result.tag
-    except BaseException as error:
-        if session.observer is not None:
-            session.observer(form.text, perf_counter() - began, -1, error)
-        conversation.out.append(form.head)
-        raise
-    finally:
-        session.is_running = False
-    _send_fast(conversation, form, rows, tag or quick.plan.command_tag(count))
-    if session.observer is not None:
-        session.observer(form.text, perf_counter() - began, count, None)
-
-
-def _send_fast(
-    conversation: Conversation, form: AnswerForm, rows: Sequence[Sequence[Datum]] | None, tag: str
-) -> None:
-    out = conversation.out
-    out.append(form.head)
-    if rows and form.encode is not None:
-        encoded = form.encode(rows)
-        out.append(encoded)
-        conversation.connection.out_bytes += len(encoded)
-    session = conversation.session
-    if session.notices:
-        conversation.notify()
-    out.append(backend.command_complete(tag))
-    if conversation.portals and session.transaction is None:
-        conversation.portals.clear()
-    conversation.ready()
-
-
 def function_call(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """FunctionCall: PostgreSQL's oldest way to call a function, which needs its object ids."""
     del data, at, stop
@@ -565,22 +556,19 @@ def terminate(conversation: Conversation, data: bytes, at: int, stop: int) -> No
     conversation.close()
 
 
-HANDLERS = MessageHandlers(
-    round_trip,
-    {
-        ord("Q"): query,
-        ord("P"): parse,
-        ord("B"): bind,
-        ord("D"): describe,
-        ord("E"): execute,
-        ord("C"): close,
-        ord("H"): flush,
-        ord("S"): sync,
-        ord("F"): function_call,
-        ord("X"): terminate,
-        ord("d"): ignore,
-        ord("c"): ignore,
-        ord("f"): ignore,
-    },
-)
+HANDLERS: Mapping[int, Handler] = {
+    ord("Q"): query,
+    ord("P"): parse,
+    ord("B"): bind,
+    ord("D"): describe,
+    ord("E"): execute,
+    ord("C"): close,
+    ord("H"): flush,
+    ord("S"): sync,
+    ord("F"): function_call,
+    ord("X"): terminate,
+    ord("d"): ignore,
+    ord("c"): ignore,
+    ord("f"): ignore,
+}
 """What a session's messages are answered by."""

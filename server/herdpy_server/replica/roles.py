@@ -16,7 +16,7 @@ import msgspec
 
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.roles.role import Change, Role, RoleFile
-from herdpy_server.sessions.binding import Fixed
+from herdpy_server.sessions.binding import PlanAlone
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
@@ -101,7 +101,7 @@ class LoggedRoles:
         session = replica.session()
         try:
             plan = _ChangedRoles(command, change, self._file)
-            await session.execution.run_plan(plan, (), Fixed(plan))
+            await session.execution.run_plan(PlanAlone(plan))
         finally:
             await session.close()
 

@@ -11,7 +11,7 @@ Superusers have no rights to be checked, and pay one comparison.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from herdpy_server.roles.effective_role import EffectiveRole, unlimited_role
 from herdpy_sql.errors import SqlError
@@ -37,22 +37,9 @@ EffectiveRoleOf = Callable[[str], EffectiveRole]
 """Gives an effective role by its key."""
 
 
-class PermittedStatement(Protocol):
-    """A statement that is planned, as sessions keep it.
-
-    Attributes:
-        permits: whose role may run it, under which catalog.
-    """
-
-    permits: dict[EffectiveRole, Catalog]
-
-    @property
-    def statement(self) -> Statement | None:
-        """What was parsed; None of an empty text."""
-
-
 def permit(
-    prepared: PermittedStatement,
+    statement: Statement,
+    permitted: set[EffectiveRole],
     catalog: Catalog,
     effective_role: EffectiveRole,
     others: EffectiveRoleOf,
@@ -60,17 +47,18 @@ def permit(
 ) -> None:
     """See to it that a role may run a statement that was planned with this catalog.
 
+    Args:
+        permitted: the roles that were found to be permitted; this one is added.
+
     Raises:
         SqlError: 42501 it may not, 42P01 it may not even see what is named.
     """
-    if prepared.permits.get(effective_role) is catalog:
+    if effective_role in permitted:
         return
-    statement = prepared.statement
-    if statement is not None:
-        judge(needs(statement, catalog), catalog, effective_role, others, database)
-    if len(prepared.permits) >= MAX_PERMITS:
-        prepared.permits.clear()
-    prepared.permits[effective_role] = catalog
+    judge(needs(statement, catalog), catalog, effective_role, others, database)
+    if len(permitted) >= MAX_PERMITS:
+        permitted.clear()
+    permitted.add(effective_role)
 
 
 def judge(

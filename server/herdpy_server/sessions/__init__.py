@@ -1,6 +1,5 @@
 """What a connected client can do, with no transport in it. See ``session``, and DESIGN.md for why."""
 
-from herdpy_server.sessions.fast_path import FastAnswer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import SessionNotice
 from herdpy_server.sessions.plans import Declared, PlanCache
@@ -12,7 +11,6 @@ from herdpy_server.tablespace.work import LastWait
 
 __all__ = [
     "Declared",
-    "FastAnswer",
     "LastWait",
     "PlanCache",
     "Portal",

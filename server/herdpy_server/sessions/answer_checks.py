@@ -58,30 +58,31 @@ class AnswerChecks:
         if self.tablespace.guard is not None:
             await self.tablespace.guard.admit(self.settings.read_level)
 
-    def may_read(self, plan: Plan) -> bool:
-        """Whether a plan that reads may begin now, at the session's read level."""
+    def may_begin(self, plan: Plan) -> bool:
+        """Whether a plan may begin now: always, but one that reads alone as the session's read level says."""
         self.take_basis()
         guard = self.tablespace.guard
-        return guard is None or guard.is_open(self.settings.read_level) or not _reads_tables(plan)
+        if guard is None or not plan.read_only:
+            return True
+        return guard.is_open(self.settings.read_level) or not _reads_tables(plan)
 
     async def admit(self, plan: Plan) -> None:
-        """Before a plan that reads: wait until it may. SqlError as ``Guard.admit``."""
-        if plan.read_only and not self.may_read(plan):
+        """Before a plan: wait until it may begin. SqlError as ``Guard.admit``."""
+        if not self.may_begin(plan):
             assert self.tablespace.guard is not None
             await self.tablespace.guard.admit(self.settings.read_level)
             self.take_basis()
 
-    async def vouch(self, plan: Plan) -> None:
-        """Before the answer: what was read is as new as the session's read level wants it."""
-        guard, wanted = self.tablespace.guard, self.settings.read_level
-        if guard is not None and not guard.holds(wanted, self.basis) and _reads_tables(plan):
-            await guard.confirm(wanted, self.basis)
-
-    def is_still_valid(self) -> bool:
-        """After a read that was not waited for: whether it is as new as the session wants it, at this
-        moment."""
+    def holds(self, plan: Plan) -> bool:
+        """Before the answer: whether what was read is certainly as new as the session's read level says."""
         guard = self.tablespace.guard
-        return guard is None or guard.holds(self.settings.read_level, guard.basis)
+        return guard is None or guard.holds(self.settings.read_level, self.basis) or not _reads_tables(plan)
+
+    async def vouch(self, plan: Plan) -> None:
+        """Before the answer: wait until ``holds`` can be said. SqlError as ``Guard.confirm``."""
+        guard = self.tablespace.guard
+        if guard is not None and not self.holds(plan):
+            await guard.confirm(self.settings.read_level, self.basis)
 
     # Answers rest only on what is durable.
 

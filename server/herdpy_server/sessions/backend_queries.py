@@ -8,7 +8,7 @@ by a :class:`RemoteQuery`, and nothing of them is given away before all that the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Replan
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.cursors import Cursors
+    from herdpy_server.sessions.plans import ReadyPlan
     from herdpy_server.sessions.query_backend import Export, Form
     from herdpy_server.store import StoreSnapshot
     from herdpy_server.tablespace.cluster import Facts
@@ -127,13 +127,22 @@ async def _all_of(answer: Answer, most_bytes: int, held: int) -> pa.Table:
     return pa.Table.from_batches(batches, answer.schema)
 
 
+class PlannedQuery(Protocol):
+    """A statement with the plan and the datums that it is now; see ``binding.BoundStatement``."""
+
+    ready: ReadyPlan
+    values: Sequence[Any]
+
+    def bind(self) -> None:
+        """Plan it under the catalog that it sees now."""
+
+
 class RemoteQuery:
     """A plan of the columnar engine that is to be asked for; see ``result.PendingQuery``."""
 
-    def __init__(self, queries: BackendQueries, plan: Plan, values: Sequence[object], rebind: Replan) -> None:
+    def __init__(self, queries: BackendQueries, bound: PlannedQuery) -> None:
         self._queries = queries
-        self._plan, self._values = plan, values
-        self._rebind = rebind
+        self._bound = bound
         self._request: QueryRequest | None = None
 
     async def answer(self) -> Answer:
@@ -152,7 +161,7 @@ class RemoteQuery:
     @property
     def held_bytes(self) -> int:
         """See PendingQuery."""
-        return self._queries.held_bytes(self._plan)
+        return self._queries.held_bytes(self._bound.ready.plan)
 
     async def _ask(self, ask: Callable[[QueryBackend, QueryRequest], Awaitable[Found]]) -> Found:
         queries = self._queries
@@ -163,11 +172,11 @@ class RemoteQuery:
         if transaction is None:
             transaction = block.tablespace.begin(instant=True)
         try:
-            await checks.admit(self._plan)
+            await checks.admit(self._bound.ready.plan)
             transaction.begin_statement()
             found = await self._asked(transaction, ask)
             await checks.durable(None, transaction.workspace)
-            await checks.vouch(self._plan)
+            await checks.vouch(self._bound.ready.plan)
         except BaseException as error:
             if found is not None:
                 found.close()
@@ -184,13 +193,14 @@ class RemoteQuery:
     ) -> Found:
         queries = self._queries
         clock = transaction.clock(queries.block.settings.zone)
+        bound = self._bound
         while True:
-            self._request = request = queries.request(transaction, self._plan, self._values, clock)  # type: ignore[arg-type]
+            plan = bound.ready.plan
+            self._request = request = queries.request(transaction, plan, bound.values, clock)
             try:
                 with queries.block.waits.interruptible(request.interrupt):
                     return await ask(queries.backend_of(request), request)
             except SourceChanged:
-                columns = self._plan.columns
-                self._plan, self._values = self._rebind()
-                if self._plan.source is None or self._plan.columns != columns:
+                bound.bind()
+                if bound.ready.plan.source is None or bound.ready.plan.columns != plan.columns:
                     raise SqlError("40001", "definitions were changed while the query began") from None

@@ -1,23 +1,21 @@
 """A statement and its parameters as a plan and its datums, under this moment's catalog, for a role that may
 run it.
 
-Above ``block``, below ``execution``. What was bound before a wait may be out of date after it: a
-:class:`Rebind` binds it again.
+Above ``block``, below ``execution``. What was bound before a wait may be out of date after it: then a
+:class:`BoundStatement` is bound again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from herdpy_server.roles.permissions import permit
 from herdpy_server.sessions.audit import class_of
 from herdpy_server.sessions.block import TransactionBlock
-from herdpy_server.sessions.plans import Prepared
+from herdpy_server.sessions.plans import Prepared, ReadyPlan
 from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse import makes_temporary
 from herdpy_sql.plan import Plan
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.plan.commands import AnalyzePlan
@@ -28,11 +26,8 @@ if TYPE_CHECKING:
 ENDING = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
 """First words of the statements that a failed transaction still takes."""
 
-Bound = Prepared | PreparedStatement
+Bindable = Prepared | PreparedStatement
 """What gives a plan and its datums: a statement with Python's parameters, or one with datums."""
-
-Replan = Callable[[], "tuple[Plan, Sequence[object]]"]
-"""Plans again, under the catalog that the statement sees now."""
 
 
 class Binding:
@@ -40,6 +35,7 @@ class Binding:
 
     def __init__(self, block: TransactionBlock) -> None:
         self._block = block
+        self._settings = block.settings
         self._audited = (-1, 0)  # the statement that the auditor was called for last
 
     @property
@@ -47,148 +43,178 @@ class Binding:
         """The catalog that the next statement sees."""
         return self._block.catalog
 
-    def permit(self, prepared: Bound, plan: Plan) -> None:
+    def bind(
+        self, statement: Bindable, params: Sequence[object], *, many: bool
+    ) -> tuple[ReadyPlan, Sequence[Any]]:
+        """The plan and its parameters, under the catalog of this moment, seen to be permitted.
+
+        SqlError 25P02, 42501, and all that planning and the conversion of values raise.
+        """
+        block = self._block
+        if block.failed and statement.keyword not in ENDING:
+            raise aborted()
+        if statement.makes_temporary:
+            block.make_temporary_schema()
+        ready: ReadyPlan
+        values: Sequence[Any]
+        if many:
+            assert isinstance(statement, Prepared)
+            ready, values = statement.convert_rows(block.catalog, self._settings.engine, params)  # type: ignore[arg-type]
+        else:
+            ready, values = statement.bound(block.catalog, self._settings.engine, params)  # type: ignore[arg-type]
+        role = block.checked_role
+        if role is not None and role not in ready.permitted:
+            self._permit(statement, ready)
+        return ready, values
+
+    def _permit(self, statement: Bindable, ready: ReadyPlan) -> None:
         """See to it that the session's role may run a statement, and that the auditor is called for it.
 
         SqlError 42501, 42P01 it may not; 58030 the auditor fails.
         """
-        effective_role, auditor, database = (
-            self._block.checked_role,
-            self._block.auditor,
-            self._block.identity.database,
-        )
-        assert effective_role is not None
-        if auditor is None:
-            permit(prepared, self._block.catalog, effective_role, self._block.effective_role_of, database)
-            return
-        kind = class_of(plan)
-        text = "" if prepared.statement is None else prepared.statement.text
+        block = self._block
+        role, auditor, parsed = block.checked_role, block.auditor, statement.statement
+        assert role is not None
+        assert parsed is not None
+        kind = "" if auditor is None else class_of(ready.plan)
         try:
-            permit(prepared, self._block.catalog, effective_role, self._block.effective_role_of, database)
+            permit(
+                parsed, ready.permitted, block.catalog, role, block.effective_role_of, block.identity.database
+            )
         except SqlError as error:
-            if kind in auditor.classes:
-                auditor.statement(self._block, kind, text, sqlstate=error.sqlstate)
+            if auditor is not None and kind in auditor.classes:
+                auditor.statement(block, kind, parsed.text, sqlstate=error.sqlstate)
             raise
-        if kind in auditor.classes:
-            prepared.permits.pop(effective_role, None)  # the fast path must not pass it by
-            if self._audited != (
-                self._block.text_began_us,
-                id(prepared),
-            ):  # it may be planned again while it runs
-                self._audited = (self._block.text_began_us, id(prepared))
-                auditor.statement(self._block, kind, text)
+        if auditor is not None and kind in auditor.classes:
+            ready.permitted.discard(role)  # the next run is to be recorded, too
+            audited = (block.text_began_us, id(statement))
+            if self._audited != audited:  # it may be planned again while it runs
+                self._audited = audited
+                auditor.statement(block, kind, parsed.text)
 
-    def bind(self, prepared: Bound, params: Sequence[object], *, many: bool) -> tuple[Plan, Sequence[object]]:
-        """The plan and its parameters, under the catalog of this moment."""
-        if self._block.failed and prepared.keyword not in ENDING:
-            raise aborted()
-        if prepared.statement is not None and makes_temporary(prepared.statement):
-            self._block.make_temporary_schema()
-        engine = self._block.settings.engine
-        found: tuple[Plan, Sequence[object]]
+
+class BoundStatement:
+    """A statement that runs, with the plan and the datums that it is now.
+
+    Attributes:
+        many: ``params``, and ``values``, are rows of them.
+        ready, values: as of the last time that it was bound.
+    """
+
+    __slots__ = ("_binding", "_params", "_statement", "many", "ready", "values")
+
+    ready: ReadyPlan
+    values: Sequence[Any]
+
+    def __init__(
+        self, binding: Binding, statement: Bindable, params: Sequence[object], *, many: bool = False
+    ) -> None:
+        """It is not bound yet."""
+        self._binding = binding
+        self._statement, self._params = statement, params
+        self.many = many
+
+    def bind(self) -> None:
+        """Plan it under the catalog that it sees now. SqlError as ``Binding.bind``."""
+        self.ready, self.values = self._binding.bind(self._statement, self._params, many=self.many)
+
+    def columnar(self) -> ColumnarSelect | None:
+        """The columnar engine's plan of a SELECT; None when it has none, or one of other columns."""
+        own = self.ready.plan
         try:
-            if many:
-                assert isinstance(prepared, Prepared)
-                found = prepared.convert_rows(self._block.catalog, engine, params)  # type: ignore[arg-type]
-            else:
-                found = prepared.plan(self._block.catalog, engine, params)
-            if self._block.checked_role is not None:
-                self.permit(prepared, found[0])
-            return found
+            plan = self.part_of(self._statement.columnar(self._binding.catalog, own.param_types))
         except SqlError:
-            self._block.failed = self._block.transaction is not None
-            raise
+            return None
+        columns, expected = plan.columns or (), own.columns or ()
+        same = [column.type for column in columns] == [column.type for column in expected]
+        return plan if same and isinstance(plan, ColumnarSelect) else None
 
-    async def bind_when_known(
-        self, prepared: Bound, params: Sequence[object], *, many: bool
-    ) -> tuple[Plan, Sequence[object]]:
-        """As :meth:`bind`; what this replica has not heard of yet is waited for, if the read level says
-        so."""
-        try:
-            return self.bind(prepared, params, many=many)
-        except SqlError:
-            if self._block.transaction is not None or not self._block.checks.waits_to_read:
-                raise
-        with suppress(SqlError):  # the plan that reads raises it
-            await self._block.checks.until_readable()
-        return self.bind(prepared, params, many=many)
+    def part_of(self, plan: Plan) -> Plan:
+        """What of the statement's plan is run."""
+        return plan
+
+    def row(self, at: int) -> BoundStatement:
+        """The same for one of many rows of parameters."""
+        return BoundRow(self, at)
+
+    def inner(self, plan: Plan) -> BoundStatement:
+        """The statement within this one, whose plan is ``plan`` now."""
+        return InnerStatement(self._binding, self._statement, self._params, plan, self.values)
 
 
-class Rebind:
-    """Plans a statement again, under the catalog that it sees now."""
+class BoundRow(BoundStatement):
+    """One of many rows of parameters."""
+
+    __slots__ = ("_at", "_whole")
+
+    def __init__(self, whole: BoundStatement, at: int) -> None:
+        self._whole, self._at = whole, at
+        self.ready, self.values, self.many = whole.ready, whole.values[at], False
+
+    def bind(self) -> None:
+        """See :class:`BoundStatement`."""
+        self._whole.bind()
+        self.ready, self.values = self._whole.ready, self._whole.values[self._at]
+
+
+class InnerStatement(BoundStatement):
+    """The statement within another one, as EXPLAIN and DECLARE have it."""
+
+    __slots__ = ()
 
     def __init__(
         self,
         binding: Binding,
-        prepared: Bound,
+        statement: Bindable,
         params: Sequence[object],
-        *,
-        many: bool = False,
-        inner: bool = False,
+        plan: Plan,
+        values: Sequence[Any],
     ) -> None:
-        """``inner``: it is about the plan of the statement within this one."""
-        self._binding = binding
-        self._prepared, self._params = prepared, params
-        self._many, self._inner = many, inner
+        super().__init__(binding, statement, params)
+        self.ready, self.values = ReadyPlan(plan), values
 
-    def __call__(self) -> tuple[Plan, Sequence[object]]:
-        """The plan and its parameters."""
-        plan, values = self._binding.bind(self._prepared, self._params, many=self._many)
-        return plan.inner if self._inner else plan, values
+    def bind(self) -> None:
+        """See :class:`BoundStatement`."""
+        super().bind()
+        self.ready = ReadyPlan(self.ready.plan.inner)
 
-    def of_inner(self) -> Rebind:
-        """The same for the statement within this one."""
-        return Rebind(self._binding, self._prepared, self._params, inner=True)
-
-    def columnar(self, own: Plan) -> ColumnarSelect | None:
-        """The columnar engine's plan of a SELECT; None when it has none, or one of other columns."""
-        try:
-            plan = self._prepared.columnar(self._binding.catalog, own.param_types)
-        except SqlError:
-            return None
-        plan = plan.inner if self._inner else plan
-        columns, wanted = plan.columns or (), own.columns or ()
-        same = [column.type for column in columns] == [column.type for column in wanted]
-        return plan if same and isinstance(plan, ColumnarSelect) else None
+    def part_of(self, plan: Plan) -> Plan:
+        """See :class:`BoundStatement`."""
+        return plan.inner
 
 
-class Reanalyze(Rebind):
-    """Plans the look at one table again."""
+class PlanAlone(BoundStatement):
+    """A plan that no text was planned for, and that looks definitions up when it runs."""
 
-    def __init__(self, binding: Binding, plan: AnalyzePlan) -> None:
-        self._binding = binding
-        self._table = plan.table
+    __slots__ = ()
 
-    def __call__(self) -> tuple[Plan, Sequence[object]]:
-        """The plan; SqlError 42P01 when the table is no more."""
-        table = self._binding.catalog.tables.get(self._table.id)
-        if table is None:
-            raise SqlError("42P01", f'relation "{self._table.name}" does not exist', table=self._table.name)
-        return AnalyzePlan(table), ()
+    def __init__(self, plan: Plan, values: Sequence[Any] = ()) -> None:
+        self.ready, self.values, self.many = ReadyPlan(plan), values, False
 
-    def of_inner(self) -> Rebind:
-        """Itself."""
-        return self
+    def bind(self) -> None:
+        """Nothing: it stays the plan that it is."""
 
-    def columnar(self, own: Plan) -> ColumnarSelect | None:
-        """None: it has no other way."""
-        del own
+    def columnar(self) -> ColumnarSelect | None:
+        """None: there is no other way to run it."""
         return None
 
 
-class Fixed(Rebind):
-    """Of a plan that looks definitions up when it runs."""
+class AnalyzedTable(PlanAlone):
+    """The look at one table that ANALYZE takes."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    __slots__ = ("_catalog_of", "_table")
 
-    def __call__(self) -> tuple[Plan, Sequence[object]]:
-        """The very plan."""
-        return self._plan, ()
+    def __init__(self, binding: Binding, plan: AnalyzePlan) -> None:
+        super().__init__(plan)
+        self._catalog_of = binding
+        self._table = plan.table
 
-    def of_inner(self) -> Rebind:
-        """Itself."""
-        return self
+    def bind(self) -> None:
+        """See :class:`BoundStatement`; SqlError 42P01 when the table is no more."""
+        table = self._catalog_of.catalog.tables.get(self._table.id)
+        if table is None:
+            raise SqlError("42P01", f'relation "{self._table.name}" does not exist', table=self._table.name)
+        self.ready = ReadyPlan(AnalyzePlan(table))
 
 
 def session_closed() -> SqlError:

@@ -19,7 +19,7 @@ from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import SessionNotice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
-from herdpy_server.sessions.time_slices import let_go, prepare
+from herdpy_server.sessions.time_slices import is_large, let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
 from herdpy_server.store import Mark
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, now_us, sql_error
@@ -30,6 +30,7 @@ from herdpy_sql.sequences import SequenceMemory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from herdpy.log import Append
     from herdpy_server.roles.role import RoleStore
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.audit import Auditor
@@ -231,15 +232,14 @@ class TransactionBlock:
             await self.rollback()
             return
         try:
-            await self.waits.settle(transaction)
+            if transaction.workspace.deferred is not None:
+                await self.waits.settle(transaction)
         except BaseException as error:
             self.end(committed=False)
             await self.checks.confirm(error, transaction.workspace)
             raise
         try:
-            await prepare(transaction)
-            await self.waits.log_room()
-            append = self.tablespace.commit(transaction, self.settings.request_id)
+            append = await self.place(transaction, self.settings.request_id)
         except BaseException as error:
             self.end(committed=False)
             if isinstance(error, LogError):
@@ -248,8 +248,28 @@ class TransactionBlock:
                 await error.confirm()
             raise
         self.end(committed=True)
-        await self.checks.durable(append, transaction.workspace)
-        await let_go(transaction)
+        workspace = transaction.workspace
+        if append is not None or workspace.read_position:
+            await self.checks.durable(append, workspace)
+        if not transaction.instant:
+            await let_go(transaction)
+
+    async def place(self, transaction: Transaction, request_id: bytes) -> Append | None:
+        """Give a transaction whose checks are made its place in the log, once that has room.
+
+        One that is instant has made sure of that in its turn.
+
+        Raises:
+            SqlError, LogError: as ``Tablespace.commit``.
+        """
+        if not transaction.instant:
+            if transaction.workspace.deferred is not None:
+                await self.waits.settle(transaction)
+            if is_large(transaction):
+                await prepare(transaction)
+            if self.tablespace.log.is_full:
+                await self.waits.log_room()
+        return self.tablespace.commit(transaction, request_id)
 
     async def rollback(self) -> None:
         """Undo the open transaction, if there is one."""

@@ -6,7 +6,7 @@ Above ``execution``, which is given the table by ``session``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.copying import copy_in, copy_out, parameters_in
@@ -69,8 +69,7 @@ from herdpy_sql.plan import (
 )
 
 if TYPE_CHECKING:
-    from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.binding import BoundStatement
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Control, Execution
 
@@ -100,10 +99,8 @@ _OF_THE_BLOCK: dict[type[Plan], Callable[[TransactionBlock, Any], Awaitable[Resu
 
 
 def _with_block(handler: Callable[[TransactionBlock, Any], Awaitable[Result]]) -> Control:
-    def handle(
-        execution: Execution, plan: Plan, values: Sequence[Datum], rebind: Rebind
-    ) -> Awaitable[Result]:
-        del values, rebind
+    def handle(execution: Execution, plan: Plan, bound: BoundStatement) -> Awaitable[Result]:
+        del bound
         return handler(execution.block, plan)
 
     return handle

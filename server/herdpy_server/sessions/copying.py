@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.copy.parameters import Parameter, ParameterReader
-from herdpy_server.sessions.binding import Rebind
+from herdpy_server.sessions.binding import BoundStatement
 from herdpy_server.sessions.bulk import SLICE_ROWS, Loader, LoadRules
 from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
 from herdpy_server.sessions.prepared import PreparedStatement
@@ -207,13 +207,13 @@ class CopySource(_Copy):
         return await self._complete()
 
 
-async def copy_in(execution: Execution, plan: CopyFrom, values: Sequence[Datum], rebind: Rebind) -> Result:
+async def copy_in(execution: Execution, plan: CopyFrom, bound: BoundStatement) -> Result:
     """Begin COPY ... FROM STDIN.
 
     Raises:
         SqlError: 25006 in a read-only transaction, 53xxx when there is no room.
     """
-    del values, rebind
+    del bound
     session = execution.block
     session.check_writable("COPY FROM")
     own = await begin_copy(session)
@@ -239,10 +239,10 @@ async def begin_copy(session: TransactionBlock) -> bool:
     return own and session.autocommit
 
 
-async def copy_out(execution: Execution, plan: CopyTo, values: Sequence[Datum], rebind: Rebind) -> Result:
+async def copy_out(execution: Execution, plan: CopyTo, bound: BoundStatement) -> Result:
     """Begin COPY ... TO STDOUT. SqlError as its query raises them, if it is not asked for its rows later."""
     session = execution.block
-    answer = await execution.run_plan(plan.query, values, rebind)
+    answer = await execution.run_plan(bound.inner(plan.query))
     columns = tuple((column.name, column.type) for column in plan.outputs)
     target = CopyTarget("", columns, plan.options, session.settings.zone)
     result = Result(plan, -1)
@@ -256,16 +256,14 @@ Array = Any  # pyarrow's stubs know arrays by element type, and these functions 
 Reader = Callable[[Any], "Datum"]
 
 
-async def parameters_in(
-    execution: Execution, plan: CopyParameters, values: Sequence[Datum], rebind: Rebind
-) -> Result:
+async def parameters_in(execution: Execution, plan: CopyParameters, bound: BoundStatement) -> Result:
     """Begin COPY PARAMETERS.
 
     Raises:
         SqlError: 42601 the statement cannot be parsed, 25006 in a read-only transaction, 53xxx when there
             is no room.
     """
-    del values, rebind
+    del bound
     session = execution.block
     prepared = session.plans.typed(plan.text, ())
     assert prepared is not None
@@ -351,7 +349,7 @@ class ParameterSink(CopySink):
         session = self._session
         assert self._untyped is not None
         try:
-            plan = self._untyped.planned(session.catalog, session.settings.engine)
+            plan = self._untyped.planned(session.catalog, session.settings.engine).plan
         except SqlError:
             return None, False
         if isinstance(plan, ReferringPlan) and isinstance(plan.writer, InsertPlan):
@@ -444,15 +442,11 @@ class ParameterSink(CopySink):
     async def _run(self, statement: PreparedStatement, datums: tuple[Datum, ...]) -> int:
         """Run one row's statement in the transaction; how many rows it changed."""
         session, transaction = self._session, self._transaction
-        plan, values = statement.plan(session.catalog, session.settings.engine, datums)
-        rebind = Rebind(self._execution.binding, statement, datums)
+        bound = BoundStatement(self._execution.binding, statement, datums)
+        bound.bind()
         try:
-            outcome = await self._execution.run(
-                transaction, plan, values, many=False, rebind=rebind, limited=True
-            )
+            outcome = await self._execution.run(transaction, bound)
         except TooLong:
-            outcome = await self._execution.run(
-                transaction, plan, values, many=False, rebind=rebind, limited=False
-            )
-        await session.checks.vouch(plan)
+            outcome = await self._execution.run(transaction, bound, limited=False)
+        await session.checks.vouch(bound.ready.plan)
         return outcome.count

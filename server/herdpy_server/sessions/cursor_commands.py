@@ -3,7 +3,6 @@ PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.portals import Portal, no_portal
@@ -12,8 +11,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import CloseCursor, DeclareCursor, Fetch
 
 if TYPE_CHECKING:
-    from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.binding import BoundStatement
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
 
@@ -21,9 +19,7 @@ _OF_VALUES = "22"
 """The class of errors that computing a row raises: those of a cursor are raised when its rows are fetched."""
 
 
-async def declare_cursor(
-    execution: Execution, plan: DeclareCursor, values: Sequence[Datum], rebind: Rebind
-) -> Result:
+async def declare_cursor(execution: Execution, plan: DeclareCursor, bound: BoundStatement) -> Result:
     """Carry out DECLARE: the query begins now, its rows are fetched later.
 
     Raises:
@@ -46,7 +42,7 @@ async def declare_cursor(
     portal.scrolls = plan.scroll == "SCROLL" or (not plan.scroll and plan.goes_back)
     session.may_recover = session.declares = True
     try:
-        execution.cursors.hold(portal, await execution.run_plan(plan.query, values, rebind))
+        execution.cursors.hold(portal, await execution.run_plan(bound.inner(plan.query)))
         if portal.buffer is not None:
             await portal.buffer.reach(None if plan.hold else 1)  # errors but of values are DECLARE's
     except SqlError as error:
@@ -64,9 +60,9 @@ async def declare_cursor(
     return Result("DECLARE CURSOR", -1)
 
 
-async def fetch(execution: Execution, plan: Fetch, values: Sequence[Datum], rebind: Rebind) -> Result:
+async def fetch(execution: Execution, plan: Fetch, bound: BoundStatement) -> Result:
     """Carry out FETCH or MOVE. SqlError 34000, and as ``Portal.fetch``."""
-    del values, rebind
+    del bound
     session = execution.block
     portal = session.portals.get(plan.name)
     if portal is None:

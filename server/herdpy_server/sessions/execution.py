@@ -1,69 +1,69 @@
-"""How a statement of a session is run, from its plan to its answer.
+"""How a statement of a session is run, from its plan to its answer: the one way for all doors.
 
 Above ``binding``, ``backend_queries`` and ``cursors``; given the table of the statements that a session
-carries out itself (``control``). Below ``session`` and ``fast_path``.
+carries out itself (``control``). Below ``session``.
 
 text -> plan (``plans``, parsed and planned once) -> parameters to datums (``binding``) -> the plan runs
-against the transaction's workspace, again when it had to wait for a lock -> commit, when the statement is
-its own transaction -> the answer, once all that it rests on is durable (``answer_checks``). What must be
-asked of DuckDB is asked first, with the engine free for others meanwhile. A plan that would keep others
-waiting for long runs in slices.
+against the workspace of the open transaction, or of one of its own, again when it had to wait for a lock ->
+commit, when the transaction is its own -> the answer, once all that it rests on is durable
+(``answer_checks``). What must be asked of DuckDB is asked first, with the engine free for others meanwhile.
+A plan that would keep others waiting for long runs in slices.
+
+Everything is one coroutine, :meth:`Execution.statement`. A point statement goes through it without a wait,
+up to the commit: whoever drives it with one ``send`` has run it in one call. What a :class:`ReadyPlan` says
+not to be needed is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdpy.log import LogError
 from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
-from herdpy_server.sessions.binding import Binding, Bound, Rebind, Replan, session_closed
+from herdpy_server.sessions.binding import Bindable, Binding, BoundStatement, PlanAlone, session_closed
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.cursors import Cursors
 from herdpy_server.sessions.notices import SessionNotice
 from herdpy_server.sessions.result import Delivery, Result, RowStream
 from herdpy_server.sessions.time_slices import (
-    LIMITED,
     SLICED,
-    STEPPED,
     Share,
     TooLong,
     in_slices,
-    is_limited,
-    is_sliced,
     let_go,
-    prepare,
     undo,
 )
-from herdpy_server.store import NoLocks
-from herdpy_server.tablespace import Transaction, now_us, sql_error
+from herdpy_server.store import Mark, NoLocks
+from herdpy_server.tablespace import Transaction, sql_error
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.query import SelectPlan
 from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.lock_modes import TABLE_MODES
-from herdpy_sql.parse import makes_temporary
 from herdpy_sql.plan import Plan, PlanOutcome, SourceChanged
-from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.storage import Clock, MustWait
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from herdpy.codec.kinds import Datum
+    from herdpy.log import Append
+    from herdpy_server.sessions.plans import ReadyPlan
     from herdpy_server.sessions.result import Row
+    from herdpy_server.store import Workspace
 
 
 _NO_LOCKS = NoLocks()
+_START = Mark(0, 0, 0, None, None)
+"""Where a transaction is that has done nothing."""
 _OPTIMISTIC_TRIES = 3
 _WEAK = frozenset(TABLE_MODES[name] for name in ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE"))
 
-Control = Callable[["Execution", Any, "Sequence[Datum]", Rebind], Awaitable[Result]]
-"""Carries out a statement that the session itself does: called with its plan, the parameters of the statement
-within it, and what binds it again."""
+Control = Callable[["Execution", Any, BoundStatement], Awaitable[Result]]
+"""Carries out a statement that the session itself does: called with its plan, and the statement."""
 
 
 class Execution:
@@ -92,98 +92,7 @@ class Execution:
         self._checks = block.checks
         self._share = Share(block.waits.check)
 
-    async def at_once(self, prepared: Bound, params: Sequence[object]) -> Result | None:
-        """The short way of an autocommit statement that need not wait before it has its effects.
-
-        None when it is not such a statement, or a lock is in its way: then it goes the long way, from
-        the start.
-        """
-        tablespace = self._tablespace
-        if prepared.statement is not None and makes_temporary(prepared.statement):
-            if self.block.exposed:
-                return None
-            self.block.make_temporary_schema()
-        try:
-            plan, values = prepared.plan(self.block.catalog, self._settings.engine, params)
-            if self.block.checked_role is not None:
-                self.binding.permit(prepared, plan)
-        except SqlError as error:
-            if self._checks.waits_to_read:
-                return None
-            await self._checks.durable_definitions(error)
-            raise
-        if plan.source is not None or type(plan) in self._controls or self._waits.is_closed:
-            return None
-        if self.block.exposed and not plan.read_only:
-            return None
-        if self.block.streams and isinstance(plan, STEPPED):
-            return None
-        watch = self._waits.check
-        if type(plan) in LIMITED and self._is_limited(plan):
-            watch = self._share.begin()
-        if plan.read_only:
-            if not self._checks.may_read(plan):
-                return None
-            workspace = tablespace.store.workspace(_NO_LOCKS, None)
-            workspace.memory = self.block.sequences
-            workspace.watch = watch
-            now = now_us()
-            try:
-                outcome = plan.run(workspace, values, Clock(now, now, self._settings.zone, workspace))
-            except TooLong:
-                return await self._otherwise(plan, values, Rebind(self.binding, prepared, params))
-            except SqlError as error:
-                await self._checks.confirm(error, workspace)
-                raise
-            append = None
-        elif tablespace.is_full:
-            return None
-        else:
-            self.block.check_writable(plan.tag)
-            self._checks.take_basis()
-            transaction = tablespace.begin(instant=True)
-            workspace = transaction.workspace
-            workspace.role = self.block.effective_role.key
-            workspace.memory = self.block.sequences
-            workspace.watch = watch
-            now = transaction.started_us
-            try:
-                outcome = plan.run(workspace, values, Clock(now, now, self._settings.zone, workspace))
-                settle_deferred(workspace)
-                append = tablespace.commit(transaction, self._settings.take_request_id())
-            except (MustWait, TooLong, LogError, SqlError) as error:
-                rebind = Rebind(self.binding, prepared, params)
-                return await self._stopped(error, transaction, plan, values, rebind)
-        if append is not None or workspace.read_position:
-            await self._checks.durable(append, workspace, last=True)
-        if append is None and tablespace.guard is not None:
-            await self._checks.vouch(plan)
-        return answer(self.block, plan, outcome)
-
-    async def _stopped(
-        self,
-        error: Exception,
-        transaction: Transaction,
-        plan: Plan,
-        values: Sequence[object],
-        rebind: Rebind,
-    ) -> Result | None:
-        """What becomes of a statement that ``at_once`` could not run or commit; None: it goes the long
-        way."""
-        if isinstance(error, MustWait):
-            transaction.workspace.give_back()
-            self._tablespace.rollback(transaction)
-            return None
-        if isinstance(error, TooLong):
-            self._tablespace.rollback(transaction)
-            return await self._otherwise(plan, values, rebind)
-        if isinstance(error, LogError):
-            raise sql_error(error) from error
-        self._settings.take_request_id()
-        await self._checks.confirm(error, transaction.workspace)
-        raise error
-
-    async def statement(self, prepared: Bound, params: Sequence[object], *, many: bool = False) -> Result:
+    async def statement(self, statement: Bindable, params: Sequence[object], *, many: bool = False) -> Result:
         """Run any statement, as the session's state demands it; ``params`` are rows of them if ``many``.
 
         Raises:
@@ -191,278 +100,327 @@ class Execution:
         """
         if self._waits.is_closed:
             raise session_closed()
-        bound = self._reading(prepared, params) if self.block.exposed else None
+        block = self.block
+        bound = BoundStatement(self.binding, statement, params, many=many)
         try:
-            if bound is None:
-                await self.block.covered()
-                bound = await self.binding.bind_when_known(prepared, params, many=many)
-            plan, values = bound
+            if block.exposed and (statement.makes_temporary or block.checked_role is not None):
+                await block.covered()
+            bound.bind()
+            if block.exposed and not self._may_stay(bound.ready):
+                await block.covered()
+                bound.bind()
         except SqlError as error:
-            await self._checks.durable_definitions(error)
-            raise
-        rebind = Rebind(self.binding, prepared, params, many=many)
-        if type(plan) in self._controls:
-            try:
-                return await self._controls[type(plan)](self, plan, values, rebind)  # type: ignore[arg-type]
-            except SqlError:
-                self.block.failed = self.block.transaction is not None
-                raise
-        if plan.read_only and not self._checks.may_read(plan):
-            try:
-                await self._checks.admit(plan)
-            except SqlError:
-                self.block.failed = self.block.transaction is not None
-                raise
-            plan, values = rebind()
-        return await self._carry_out(plan, values, many=many, rebind=rebind)
-
-    def _reading(self, prepared: Bound, params: Sequence[object]) -> tuple[Plan, Sequence[object]] | None:
-        """The plan and the parameters of what only reads, in a transaction that is open; None otherwise."""
-        transaction = self.block.transaction
-        if (
-            transaction is None
-            or transaction.workspace.has_snapshot
-            or self.block.failed
-            or self.block.checked_role is not None
-        ):
-            return None
+            await self._bind_later(bound, error)
+        control = self._controls.get(type(bound.ready.plan))
+        if control is None:
+            return await self._carry_out(bound, last=True)
         try:
-            plan, values = prepared.plan(self.block.catalog, self._settings.engine, params)
+            return await control(self, bound.ready.plan, bound)
         except SqlError:
-            return None
-        is_plain = plan.read_only and plan.source is None and type(plan) not in self._controls
-        return (plan, values) if is_plain else None
+            block.failed = block.transaction is not None
+            raise
 
-    async def run_plan(
-        self, plan: Plan, values: Sequence[object], rebind: Rebind, *, as_planned: bool = False
-    ) -> Result:
-        """Run a plan that is part of another one, as DECLARE does; ``rebind`` plans the whole.
+    async def _bind_later(self, bound: BoundStatement, error: SqlError) -> None:
+        """A statement could not be bound: this replica may not have heard of what it names.
+
+        That is waited for, if the read level says so. Else, and again, the error is raised: once it is an
+        answer that may be given.
+        """
+        block, checks = self.block, self._checks
+        await block.covered()
+        if block.transaction is None and checks.waits_to_read:
+            with suppress(SqlError):  # the plan that reads raises it
+                await checks.until_readable()
+            try:
+                bound.bind()
+            except SqlError as again:
+                error = again
+            else:
+                return
+        block.failed = block.transaction is not None
+        await checks.durable_definitions(error)
+        raise error
+
+    def _may_stay(self, ready: ReadyPlan) -> bool:
+        """Whether a statement may run where a signal's exception may come: it changes nothing that others
+        share."""
+        if not ready.reads_now or type(ready.plan) in self._controls:
+            return False
+        transaction = self.block.transaction
+        return self.block.autocommit if transaction is None else not transaction.workspace.has_snapshot
+
+    async def run_plan(self, bound: BoundStatement, *, as_planned: bool = False) -> Result:
+        """Run a plan that is part of another one, as DECLARE does, or that comes without a text.
 
         Args:
             as_planned: run this plan, however long it takes, as EXPLAIN ANALYZE must.
         """
-        rebind = rebind.of_inner()
-        if plan.read_only and not self._checks.may_read(plan):
-            await self._checks.admit(plan)
-            plan, values = rebind()
-        return await self._carry_out(plan, values, many=False, rebind=rebind, limited=not as_planned)
+        return await self._carry_out(bound, limited=not as_planned)
 
-    async def _otherwise(self, plan: Plan, values: Sequence[object], rebind: Rebind) -> Result:
-        """Run a plan that has had its share of the loop, from the start and in another way."""
-        if isinstance(plan, SelectPlan):
-            columnar = rebind.columnar(plan)
-            if columnar is not None:
-                return self._stream(columnar, values, lambda: (columnar, values))
-        return await self._carry_out(plan, values, many=False, rebind=rebind, limited=False)
-
-    async def _carry_out(
-        self,
-        plan: Plan,
-        values: Sequence[object],
-        *,
-        many: bool,
-        rebind: Rebind,
-        limited: bool = True,
-    ) -> Result:
-        """Run a plan in the open transaction, or in one of its own.
+    async def _carry_out(self, bound: BoundStatement, *, limited: bool = True, last: bool = False) -> Result:
+        """Run a plan in the open transaction, or in one of its own, and give its answer.
 
         Args:
             limited: not longer than its share, if it can be run otherwise.
+            last: nothing but the answer comes after it.
         """
-        if not plan.read_only:
-            self._checks.take_basis()
-        transaction = self.block.transaction
-        if transaction is None and not self.block.autocommit:
-            self.block.begin()
-            transaction = self.block.transaction
-        if self.block.streams and type(plan) is ColumnarSelect:
-            return self._stream(plan, values, rebind)
-        if transaction is not None:
-            return await self._run_within(
-                transaction, plan, values, many=many, rebind=rebind, limited=limited
-            )
-        return await self._run_alone(plan, values, many=many, rebind=rebind, limited=limited)
-
-    async def _run_within(
-        self,
-        transaction: Transaction,
-        plan: Plan,
-        values: Sequence[object],
-        *,
-        many: bool,
-        rebind: Rebind,
-        limited: bool,
-    ) -> Result:
-        """Run a plan in the open transaction, which has failed if the plan does."""
+        block, tablespace, checks = self.block, self._tablespace, self._checks
+        if tablespace.guard is not None and not checks.may_begin(bound.ready.plan):
+            await self._admit(bound)
+        transaction = block.transaction
+        if transaction is None and not block.autocommit:
+            block.begin()
+            transaction = block.transaction
+        if bound.ready.is_streamed and block.streams:
+            return self._stream(bound)
+        own, append = None, None
         try:
-            if not plan.read_only and self._tablespace.is_full:
+            if not bound.ready.read_only and tablespace.is_full:
                 await self._waits.room()
-                plan, values = rebind()
-            outcome = await self.run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
-            if plan.columns is not None:
-                await self._checks.durable(None, transaction.workspace)
-            await self._checks.vouch(plan)
+                bound.bind()
+            if transaction is None:
+                own = transaction = self._begin(bound.ready, limited=limited)
+            outcome = await self.run(transaction, bound, limited=limited)
+            workspace, plan = transaction.workspace, bound.ready.plan
+            if own is None:
+                if plan.columns is not None and workspace.read_position:
+                    await checks.durable(None, workspace)
+                if tablespace.guard is not None and not checks.holds(plan):
+                    await checks.vouch(plan)
+            elif not bound.ready.reads_now:
+                append = await self._commit(own, bound.ready)
         except TooLong:
-            return await self._otherwise(plan, values, rebind)
+            if own is not None:
+                tablespace.rollback(own)
+            return await self._otherwise(bound)
         except BaseException as error:
-            await self.block.covered()
-            self.block.failed = True
-            await self._checks.confirm(error, transaction.workspace)
+            await self._stopped(error, transaction, own, bound)
             raise
-        return answer(self.block, plan, outcome)
+        if own is not None:
+            is_small = own.instant and not bound.many
+            if append is not None or workspace.read_position:
+                await checks.durable(append, workspace, last=last and is_small)
+            if append is None and tablespace.guard is not None and not checks.holds(plan):
+                await checks.vouch(plan)
+            if not is_small:
+                await let_go(own)
+        return answer(block, plan, outcome)
 
-    async def _run_alone(
-        self, plan: Plan, values: Sequence[object], *, many: bool, rebind: Rebind, limited: bool
-    ) -> Result:
-        """Run a plan in a transaction of its own, and commit that."""
-        if not plan.read_only and self._tablespace.is_full:
-            await self._waits.room()
-            plan, values = rebind()
-        transaction = self._tablespace.begin(
-            instant=True,
-            lock_timeout_s=self._settings.lock_timeout_s,
-            isolation="read committed" if plan.read_only else self._settings.isolation,
-        )
-        transaction.partner = self.block.advisory
-        transaction.workspace.memory = self.block.sequences
-        transaction.workspace.role = self.block.effective_role.key
+    async def _admit(self, bound: BoundStatement) -> None:
+        """Before a plan that reads, where it may not yet: wait until this replica may be read."""
         try:
-            outcome = await self.run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
-            await self._waits.settle(transaction)
-            await prepare(transaction)
-            await self._waits.log_room()
-            request_id = b"" if plan.read_only else self._settings.take_request_id()
-            append = self._tablespace.commit(transaction, request_id)
-        except TooLong:
-            self._tablespace.rollback(transaction)
-            return await self._otherwise(plan, values, rebind)
-        except BaseException as error:
-            self._tablespace.rollback(transaction)
-            if not plan.read_only:
-                self._settings.take_request_id()
-            if isinstance(error, LogError):
-                raise sql_error(error) from error
-            await self._checks.confirm(error, transaction.workspace)
+            await self._checks.admit(bound.ready.plan)
+            bound.bind()
+        except SqlError:
+            self.block.failed = self.block.transaction is not None
             raise
-        await self._checks.durable(append, transaction.workspace)
-        if append is None:
-            await self._checks.vouch(plan)
-        await let_go(transaction)
-        return answer(self.block, plan, outcome)
 
-    def _stream(self, plan: ColumnarSelect, values: Sequence[object], rebind: Replan) -> Result:
+    def _begin(self, ready: ReadyPlan, *, limited: bool) -> Transaction:
+        """A transaction for one statement."""
+        block, tablespace, settings = self.block, self._tablespace, self._settings
+        if ready.reads_now:
+            transaction = Transaction(instant=True)
+            transaction.workspace = tablespace.store.workspace(_NO_LOCKS, None)
+        else:
+            isolation = settings.isolation
+            if ready.read_only or self._in_one_turn(ready, limited=limited):
+                isolation = "read committed"  # nobody can come between
+            transaction = tablespace.begin(
+                instant=True, lock_timeout_s=settings.lock_timeout_s, isolation=isolation
+            )
+            transaction.partner = block.advisory
+        workspace = transaction.workspace
+        workspace.memory = block.sequences
+        workspace.role = block.effective_role.key
+        return transaction
+
+    def _in_one_turn(self, ready: ReadyPlan, *, limited: bool) -> bool:
+        """Whether an attempt to run a plan leaves no turn to others."""
+        if ready.asks:
+            return False
+        if ready.is_stepped or (ready.is_sliced and not limited):
+            return not self.block.streams
+        return True
+
+    async def _commit(self, own: Transaction, ready: ReadyPlan) -> Append | None:
+        """Give a statement's own transaction its place in the log."""
+        if ready.read_only:
+            return self._tablespace.commit(own)
+        return await self.block.place(own, self._settings.take_request_id())
+
+    async def _stopped(
+        self,
+        error: BaseException,
+        transaction: Transaction | None,
+        own: Transaction | None,
+        bound: BoundStatement,
+    ) -> None:
+        """A statement has failed: so has the open transaction; one of its own is undone."""
+        if transaction is None:
+            return
+        await self.block.covered()
+        if own is None:
+            self.block.failed = True
+        else:
+            self._tablespace.rollback(own)
+            if not bound.ready.read_only:
+                self._settings.take_request_id()
+        if isinstance(error, LogError):
+            raise sql_error(error) from error
+        await self._checks.confirm(error, transaction.workspace)
+
+    async def _otherwise(self, bound: BoundStatement) -> Result:
+        """Run a plan that has had its share of the loop, from the start and in another way."""
+        if isinstance(bound.ready.plan, SelectPlan):
+            columnar = bound.columnar()
+            if columnar is not None:
+                return self._stream(PlanAlone(columnar, bound.values))
+        return await self._carry_out(bound, limited=False)
+
+    def _stream(self, bound: BoundStatement) -> Result:
         """An answer whose rows are still to come; the question is put when they are first wanted."""
-        result = Result(plan, -1, plan.columns)
-        result.stream = Delivery(
-            self.block,
-            result,
-            RowStream(
-                plan,
-                plan.columns,
-                RemoteQuery(self.queries, plan, values, rebind),
-                self._settings.max_result_bytes,
-            ),
-        )
+        plan = bound.ready.plan
+        columns = plan.columns
+        assert columns is not None
+        result = Result(plan, -1, columns)
+        rows = RowStream(plan, columns, RemoteQuery(self.queries, bound), self._settings.max_result_bytes)
+        result.stream = Delivery(self.block, result, rows)
         return result
 
-    def _is_limited(self, plan: Plan) -> bool:
-        return self.block.streams and self._settings.engine == "auto" and is_limited(plan)
-
     async def run(
-        self,
-        transaction: Transaction,
-        plan: Plan,
-        values: Sequence[object],
-        *,
-        many: bool,
-        rebind: Replan,
-        limited: bool,
+        self, transaction: Transaction, bound: BoundStatement, *, limited: bool = True
     ) -> PlanOutcome:
-        """Run the plan, again and again until it need not wait; on an error nothing of it is left."""
-        if many and plan.source is not None:
-            return await self._each(transaction, plan, values, rebind)
-        if not isinstance(plan, LockTablePlan):
-            transaction.begin_statement()
+        """Run the plan, again and again until it need not wait; on an error nothing of it is left.
+
+        In a transaction of its own it is ready to be committed then, in the same turn.
+        """
+        if bound.many and bound.ready.asks:
+            return await self._each(transaction, bound)
+        own = transaction is not self.block.transaction
+        clock = self._begin_run(transaction, bound, own=own, limited=limited)
         workspace = transaction.workspace
-        is_limited = limited and not many and type(plan) in LIMITED and self._is_limited(plan)
-        in_parts = not limited and self.block.streams and is_sliced(plan)
-        workspace.watch = self._share.begin() if is_limited else self._waits.check
-        mark = workspace.mark()
-        clock = transaction.clock(self._settings.zone)
-        catalog = workspace.catalog
+        mark = _START if own and transaction.instant else workspace.mark()
         stale = 0
-        source = None
         try:
             while True:
-                workspace.taken.clear()
+                ready = bound.ready
+                one_turn = ready.one_turn or self._in_one_turn(ready, limited=limited)
+                catalog = None if one_turn else workspace.catalog
+                if workspace.taken:
+                    workspace.taken.clear()
                 try:
-                    if not plan.read_only and not self._only_locks(plan):
-                        self._check_may_write(plan, transaction)
-                    if many and plan.columns is not None:
-                        return gathered(plan, (plan.run(workspace, row, clock) for row in values))  # type: ignore[arg-type]
-                    if many:
-                        return plan.run_many(workspace, values, clock)  # type: ignore[arg-type]
-                    if in_parts:
-                        return await self._in_slices(transaction, plan, values, clock, stale)
-                    source = None
-                    if plan.source is not None:
-                        if stale >= _OPTIMISTIC_TRIES:
-                            self._lock_targets(transaction, plan)
-                        if isinstance(plan, StagedPlan):
-                            source = plan.source  # others have their turns meanwhile
-                            return await self._in_stages(transaction, plan, values, clock)
-                        source = await self.queries.whole(transaction, plan, values, clock)  # type: ignore[arg-type]
-                    if self.block.streams and isinstance(plan, STEPPED):
-                        transaction.instant = False
-                        steps = plan.slices(workspace, values, clock, source)  # type: ignore[arg-type]
-                        wait = partial(self._waits.for_lock, transaction)
-                        return await in_slices(steps, self._waits.check, wait)
-                    return plan.run(workspace, values, clock, source)  # type: ignore[arg-type]
+                    if not ready.read_only and (self._settings.read_only or ready.plan.concurrently):
+                        self._check_may_write(ready.plan, own=own)
+                    if one_turn:
+                        outcome = run_now(bound, workspace, clock)
+                    else:
+                        outcome = await self._in_turns(transaction, bound, clock, stale, limited=limited)
+                    if own and transaction.instant and not ready.read_only:
+                        self._end_turn(transaction)
+                    return outcome
                 except MustWait as conflict:
                     workspace.undo(mark)
-                    if not in_parts and source is None:
+                    if one_turn:
                         workspace.give_back()  # nobody else had a turn since
+                        catalog = workspace.catalog
+                    if own and self._isolate(transaction, ready):
+                        workspace = transaction.workspace
                     await self._waits.for_lock(transaction, conflict)
                 except SourceChanged:
                     workspace.undo(mark)
                     stale += 1
                 if workspace.catalog is not catalog:
-                    catalog = workspace.catalog
-                    plan, values = rebind()
+                    bound.bind()
         except Exception:
-            if transaction is self.block.transaction:  # else all of it goes
+            if not own:  # else all of it goes
                 await undo(workspace, mark)
             raise
         except BaseException:
             workspace.undo(mark)
             raise
 
-    async def _each(
-        self, transaction: Transaction, plan: Plan, rows: Sequence[Any], rebind: Replan
+    def _begin_run(
+        self, transaction: Transaction, bound: BoundStatement, *, own: bool, limited: bool
+    ) -> Clock:
+        """A plan begins to read or write; the time that it sees."""
+        ready, workspace = bound.ready, transaction.workspace
+        if not ready.only_locks and (not own or workspace.has_snapshot):
+            transaction.begin_statement()
+        workspace.watch = self._waits.check
+        is_limited = limited and ready.is_limited and not bound.many
+        if is_limited and self._settings.engine == "auto" and self.block.streams:
+            workspace.watch = self._share.begin()
+        return transaction.clock(self._settings.zone)
+
+    def _isolate(self, transaction: Transaction, ready: ReadyPlan) -> bool:
+        """A statement's own transaction that was to take one turn needs several: from now on others may come
+        between its reads. Whether it has another view then."""
+        workspace, isolation = transaction.workspace, self._settings.isolation
+        if ready.read_only or workspace.has_snapshot or isolation == "read committed":
+            return False
+        watch, role = workspace.watch, workspace.role
+        self._tablespace.isolate(transaction, isolation)
+        workspace = transaction.workspace
+        workspace.watch, workspace.role = watch, role
+        transaction.begin_statement()
+        return True
+
+    def _end_turn(self, transaction: Transaction) -> None:
+        """Before the commit of what has run in one turn, and so without locks: nothing may be waited for.
+
+        MustWait, if something must: then all of it is undone. SqlError 23503, of checks that were put off.
+        """
+        if transaction.workspace.deferred is not None:
+            settle_deferred(transaction.workspace)
+        if self._tablespace.log.is_full:
+            raise MustWait(self._tablespace.log_room())
+
+    async def _in_turns(
+        self,
+        transaction: Transaction,
+        bound: BoundStatement,
+        clock: Clock,
+        stale: int,
+        *,
+        limited: bool,
     ) -> PlanOutcome:
+        """Run a plan between whose steps others have their turns.
+
+        ``stale``: how often what it asked for first was out of date when it ran.
+        """
+        ready, values = bound.ready, bound.values
+        plan = ready.plan
+        if ready.is_sliced and not limited and self.block.streams:
+            return await self._in_slices(transaction, plan, values, clock, stale)
+        source = None
+        if ready.asks:
+            if stale >= _OPTIMISTIC_TRIES:
+                self._lock_targets(transaction, plan)
+            if isinstance(plan, StagedPlan):
+                return await self._in_stages(transaction, plan, values, clock)
+            source = await self.queries.whole(transaction, plan, values, clock)
+        if ready.is_stepped and self.block.streams:
+            transaction.instant = False
+            steps = plan.slices(transaction.workspace, values, clock, source)  # type: ignore[attr-defined]
+            wait = partial(self._waits.for_lock, transaction)
+            return await in_slices(steps, self._waits.check, wait)
+        return plan.run(transaction.workspace, values, clock, source)  # type: ignore[arg-type]
+
+    async def _each(self, transaction: Transaction, bound: BoundStatement) -> PlanOutcome:
         """Run a plan that asks the columnar engine first, for each row of parameters."""
         transaction.instant = False  # it waits between writes
         mark = transaction.workspace.mark()
-        outcomes: list[PlanOutcome] = []
-
-        def again(at: int) -> tuple[Plan, Any]:
-            plan, rows = rebind()
-            return plan, rows[at]
-
         try:
-            for at, row in enumerate(rows):
-                outcomes.append(
-                    await self.run(
-                        transaction, plan, row, many=False, rebind=partial(again, at), limited=False
-                    )
-                )
+            outcomes = [
+                await self.run(transaction, bound.row(at), limited=False) for at in range(len(bound.values))
+            ]
         except Exception:
             await undo(transaction.workspace, mark)
             raise
-        return gathered(plan, outcomes)
+        return gathered(bound.ready.plan, outcomes)
 
     async def _in_stages(
-        self, transaction: Transaction, plan: StagedPlan, values: Sequence[object], clock: Clock
+        self, transaction: Transaction, plan: StagedPlan, values: Sequence[Any], clock: Clock
     ) -> PlanOutcome:
         """Run a plan that asks the columnar engine more than once."""
         transaction.instant = False
@@ -475,10 +433,10 @@ class Execution:
                 except StopIteration as stop:
                     outcome: PlanOutcome = stop.value
                     return outcome
-                answer = await self.queries.whole(transaction, asked, values, clock)  # type: ignore[arg-type]
+                answer = await self.queries.whole(transaction, asked, values, clock)
 
     async def _in_slices(
-        self, transaction: Transaction, plan: Plan, values: Sequence[object], clock: Clock, stale: int
+        self, transaction: Transaction, plan: Plan, values: Sequence[Any], clock: Clock, stale: int
     ) -> PlanOutcome:
         """Run an UPDATE or DELETE in slices: from now on the transaction has to take locks."""
         assert isinstance(plan, SLICED)
@@ -494,15 +452,16 @@ class Execution:
         finally:
             snapshot.close()
 
+    def _check_may_write(self, plan: Plan, *, own: bool) -> None:
+        """SqlError 25006, or 25001 for CONCURRENTLY inside a transaction block."""
+        if self._settings.read_only and not self._only_locks(plan):
+            self.block.check_writable(plan.tag)
+        if plan.concurrently and not own:
+            raise SqlError("25001", f"{plan.tag} CONCURRENTLY cannot run inside a transaction block")
+
     def _only_locks(self, plan: Plan) -> bool:
         """Whether it is a LOCK TABLE that who only reads may carry out: on a standby of the weaker modes."""
         return isinstance(plan, LockTablePlan) and (not self._settings.standby or plan.mode in _WEAK)
-
-    def _check_may_write(self, plan: Plan, transaction: Transaction) -> None:
-        """SqlError 25006, or 25001 for CONCURRENTLY inside a transaction block."""
-        self.block.check_writable(plan.tag)
-        if plan.concurrently and transaction is self.block.transaction:
-            raise SqlError("25001", f"{plan.tag} CONCURRENTLY cannot run inside a transaction block")
 
     def _lock_targets(self, transaction: Transaction, plan: Plan) -> None:
         """Others keep changing the rows that this statement chose: keep them out while it chooses."""
@@ -526,6 +485,16 @@ def answer(session: TransactionBlock, plan: Plan, outcome: PlanOutcome) -> Resul
             del session.notices[:-_KEPT]
     count = outcome.count if plan.columns is not None or plan.tag in _COUNTING else -1
     return Result(plan, count, plan.columns, outcome.rows, outcome.table)
+
+
+def run_now(bound: BoundStatement, workspace: Workspace, clock: Clock) -> PlanOutcome:
+    """Run a plan in one go, for its parameters or for each row of them."""
+    plan, values = bound.ready.plan, bound.values
+    if not bound.many:
+        return plan.run(workspace, values, clock)  # type: ignore[arg-type]
+    if plan.columns is not None:
+        return gathered(plan, (plan.run(workspace, row, clock) for row in values))
+    return plan.run_many(workspace, values, clock)
 
 
 def gathered(plan: Plan, outcomes: Iterable[PlanOutcome]) -> PlanOutcome:

@@ -15,10 +15,13 @@ from weakref import WeakSet
 
 from herdpy.codec.kinds import Datum
 from herdpy_server.roles.effective_role import EffectiveRole
+from herdpy_server.sessions.time_slices import LIMITED, STEPPED, is_limited, is_sliced
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse import Statement, parse, split
+from herdpy_sql.execute.locking import LockTablePlan
+from herdpy_sql.parse import Statement, makes_temporary, parse, split
 from herdpy_sql.plan import Engine, Plan, prepare
+from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.types import INTEGER, SqlType
 from herdpy_sql.values import input_converter, type_of_all
 
@@ -44,36 +47,83 @@ Declared = tuple[SqlType | None, ...]
 """Types that a client gives for $1, $2 ...; None leaves one to its place in the statement."""
 
 
+class ReadyPlan:
+    """A statement in its prepared state: its plan for one catalog, and what the run of a statement
+    (``execution``) asks of it each time, found once.
+
+    It goes with its catalog: rights are part of that, and a role is another object once any role has changed.
+
+    Attributes:
+        plan, catalog, engine: the plan, and what it was made for.
+        permitted: the roles whose rights suffice for it.
+        read_only: as of the plan. ``reads_now``: and nothing is asked of the columnar engine first, so it
+            needs no lock, no transaction and no place in the log.
+        asks: the columnar engine is asked first.
+        is_streamed: its rows are those of the columnar engine, and may be made when they are wanted.
+        only_locks: it is LOCK TABLE.
+        is_limited, is_sliced, is_stepped: how it shares the loop, see ``time_slices``. A point statement
+            need not. ``one_turn``: no run of it leaves a turn to others.
+    """
+
+    __slots__ = (
+        "asks",
+        "catalog",
+        "engine",
+        "is_limited",
+        "is_sliced",
+        "is_stepped",
+        "is_streamed",
+        "one_turn",
+        "only_locks",
+        "permitted",
+        "plan",
+        "read_only",
+        "reads_now",
+    )
+
+    def __init__(self, plan: Plan, catalog: Catalog | None = None, engine: Engine = "auto") -> None:
+        self.plan = plan
+        self.catalog = catalog
+        self.engine: Engine = engine
+        self.permitted: set[EffectiveRole] = set()
+        self.read_only = plan.read_only
+        self.asks = plan.source is not None
+        self.reads_now = plan.read_only and not self.asks
+        self.only_locks = isinstance(plan, LockTablePlan)
+        self.is_streamed = type(plan) is ColumnarSelect
+        self.is_limited = not plan.brief and type(plan) in LIMITED and is_limited(plan)
+        self.is_sliced = not plan.brief and is_sliced(plan)
+        self.is_stepped = isinstance(plan, STEPPED)
+        self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
+
+
 class Prepared:
     """One statement of a text, with its plan.
 
     Attributes:
-        permits: whose role may run it, under which catalog; see ``rights``.
+        ready: its newest plan; None before the first.
+        makes_temporary: it makes a temporary table.
     """
 
     __slots__ = (
         "__weakref__",
         "_cache",
-        "_catalog",
         "_columnar",
         "_converters",
         "_declared",
-        "_engine",
-        "_plan",
         "_typed",
-        "permits",
+        "makes_temporary",
+        "ready",
         "statement",
     )
 
     def __init__(self, cache: PlanCache, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
+        self.makes_temporary = makes_temporary(statement)
         self._cache = cache
-        self.permits: dict[EffectiveRole, Catalog] = {}
         self._declared = declared
-        self._catalog: Catalog | None = None
-        self._engine: Engine = "auto"
         self._typed: Prepared | None = None  # the same with the types of the values that it came with last
-        self._plan: Plan | None = None
+        self.ready: ReadyPlan | None = None
         self._converters: tuple[Converter, ...] = ()
         self._columnar: tuple[Catalog, tuple[SqlType, ...], Plan] | None = None
 
@@ -82,9 +132,14 @@ class Prepared:
         """The statement's first word in capitals."""
         return self.statement.keyword
 
-    def plan(
+    @property
+    def text(self) -> str:
+        """The statement's text."""
+        return self.statement.text
+
+    def bound(
         self, catalog: Catalog, engine: Engine, params: Sequence[object]
-    ) -> tuple[Plan, tuple[Datum, ...]]:
+    ) -> tuple[ReadyPlan, Sequence[Datum]]:
         """The plan for this catalog, and the parameters as its datums.
 
         A parameter takes its type from its place in the statement. Where a value cannot have that
@@ -94,13 +149,14 @@ class Prepared:
             SqlError: 08P01 for a wrong number of parameters, and all that planning and the
                 conversion of values raise.
         """
-        if self._catalog is not catalog or self._engine != engine:
-            self._make(catalog, engine)
+        ready = self.ready
+        if ready is None or ready.catalog is not catalog or ready.engine != engine:
+            ready = self._make(catalog, engine)
         try:
-            return self._plan, self._convert(params)  # type: ignore[return-value]
+            return ready, self._convert(params)
         except SqlError as error:
             typed = self._by_values(error, [params])
-        return typed.plan(catalog, engine, params)
+        return typed.bound(catalog, engine, params)
 
     def _by_values(self, error: SqlError, rows: Sequence[Sequence[object]]) -> Prepared:
         """The statement with types for all these values, which it could not take: or ``error`` raised."""
@@ -113,11 +169,12 @@ class Prepared:
             self._typed = Prepared(self._cache, self.statement, types)
         return self._typed
 
-    def planned(self, catalog: Catalog, engine: Engine) -> Plan:
+    def planned(self, catalog: Catalog, engine: Engine) -> ReadyPlan:
         """The plan for this catalog by the types that were declared; SqlError as planning raises them."""
-        if self._catalog is not catalog or self._engine != engine:
-            self._make(catalog, engine)
-        return self._plan  # type: ignore[return-value]
+        ready = self.ready
+        if ready is None or ready.catalog is not catalog or ready.engine != engine:
+            ready = self._make(catalog, engine)
+        return ready
 
     def columnar(self, catalog: Catalog, param_types: tuple[SqlType, ...]) -> Plan:
         """The plan that asks the columnar engine, whatever is the better one; SqlError as planning raises."""
@@ -130,7 +187,7 @@ class Prepared:
 
     def check_syntax(self) -> None:
         """SqlError 42601 when it cannot be parsed; what is not supported is an error when it is run."""
-        if self._plan is not None:
+        if self.ready is not None:
             return
         try:
             parse(self.statement)
@@ -140,12 +197,11 @@ class Prepared:
 
     def convert_rows(
         self, catalog: Catalog, engine: Engine, rows: Sequence[Sequence[object]]
-    ) -> tuple[Plan, list[tuple[Datum, ...]]]:
-        """As :meth:`plan`, for the many parameter rows of executemany."""
-        if self._catalog is not catalog or self._engine != engine:
-            self._make(catalog, engine)
+    ) -> tuple[ReadyPlan, list[tuple[Datum, ...]]]:
+        """As :meth:`bound`, for the many parameter rows of executemany."""
+        ready = self.planned(catalog, engine)
         try:
-            return self._plan, self._convert_all(rows)  # type: ignore[return-value]
+            return ready, self._convert_all(rows)
         except SqlError as error:
             typed = self._by_values(error, rows)
         return typed.convert_rows(catalog, engine, rows)
@@ -166,23 +222,23 @@ class Prepared:
             raise
         return converted
 
-    def _make(self, catalog: Catalog, engine: Engine) -> None:
-        known = None if self._plan is None or engine != self._engine else self._plan.moved(catalog)
+    def _make(self, catalog: Catalog, engine: Engine) -> ReadyPlan:
+        before = self.ready
+        known = None if before is None or engine != before.engine else before.plan.moved(catalog)
         plan = known or prepare(self.statement, catalog, engine=engine, param_types=self._declared)
         self._converters = tuple(input_converter(t) for t in plan.param_types)
-        self._plan, self._catalog, self._engine = plan, catalog, engine
+        self.ready = ready = ReadyPlan(plan, catalog, engine)
         self._cache.planned(self, catalog)
+        return ready
 
     def forget(self, version: int) -> bool:
         """Let go of plans of catalogs before that version; whether there are none left."""
-        if self._catalog is not None and self._catalog.version < version:
-            self._plan, self._catalog, self._converters = None, None, ()
+        ready = self.ready
+        if ready is not None and ready.catalog is not None and ready.catalog.version < version:
+            self.ready, self._converters = None, ()
         if self._columnar is not None and self._columnar[0].version < version:
             self._columnar = None
-        for effective_role, catalog in list(self.permits.items()):
-            if catalog.version < version:
-                del self.permits[effective_role]
-        return self._plan is None and self._columnar is None
+        return self.ready is None and self._columnar is None
 
     def _convert(self, params: Sequence[object]) -> tuple[Datum, ...]:
         converters = self._converters
@@ -271,7 +327,7 @@ class PlanCache:
             text = _INTEGER.sub(lambda _match: f"${next(order)}", sql)
             try:
                 found = self.typed(text, (INTEGER,) * count)
-                if found is not None and not found.planned(catalog, engine).brief:
+                if found is not None and not found.planned(catalog, engine).plan.brief:
                     found = None
             except SqlError:
                 found = None

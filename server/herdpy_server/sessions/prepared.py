@@ -17,8 +17,7 @@ from herdpy_sql.types import TEXT
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.roles.effective_role import EffectiveRole
-    from herdpy_server.sessions.plans import PlanCache, Prepared
+    from herdpy_server.sessions.plans import PlanCache, Prepared, ReadyPlan
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.parse import Statement
     from herdpy_sql.plan import Engine, OutputColumn, Plan
@@ -62,22 +61,20 @@ class PreparedStatement:
         made_us: when, on the wall clock. ``binds``: how often it was bound or executed.
         by_sql: PREPARE made it, and not a message of the protocol.
         named: it is bound with the name of its commit, see ``request_ids``.
-        permits: whose role may run it, under which catalog; see ``rights``.
+        ready: its newest plan; None of a text without a statement. ``makes_temporary``: see ``Prepared``.
     """
 
     __slots__ = (
         "_cache",
-        "_catalog",
-        "_engine",
-        "_plan",
         "_types",
         "binds",
         "by_sql",
         "columns",
         "made_us",
+        "makes_temporary",
         "named",
         "param_types",
-        "permits",
+        "ready",
         "source",
         "statement",
         "text",
@@ -101,17 +98,17 @@ class PreparedStatement:
         self._cache = cache
         self.text = text
         self.by_sql = by_sql
-        self._catalog = catalog
-        self._engine = engine
-        self.permits: dict[EffectiveRole, Catalog] = {}
         self.statement: Statement | None = None
-        self._plan: Plan | None = None
+        self.makes_temporary = False
+        self.ready: ReadyPlan | None = None
         self.named = False
         self._types: tuple[SqlType, ...] = ()  # of the parameters of the text
         self.columns: tuple[OutputColumn, ...] | None = None
         if prepared is not None:
             self.statement = prepared.statement
-            self._plan = plan = prepared.planned(catalog, engine)
+            self.makes_temporary = prepared.makes_temporary
+            self.ready = prepared.planned(catalog, engine)
+            plan = self.ready.plan
             self._types = plan.param_types
             self.columns = plan.columns
         self.param_types = self._types
@@ -144,21 +141,22 @@ class PreparedStatement:
 
     @property
     def plan_now(self) -> Plan:
-        """The plan as of the last time it was wanted."""
-        assert self._plan is not None
-        return self._plan
+        """The plan as of the last time that it was bound."""
+        assert self.ready is not None
+        return self.ready.plan
 
-    def plan(
-        self, catalog: Catalog, engine: Engine, params: Sequence[object]
-    ) -> tuple[Plan, tuple[Datum, ...]]:
+    def bound(
+        self, catalog: Catalog, engine: Engine, params: Sequence[Datum]
+    ) -> tuple[ReadyPlan, Sequence[Datum]]:
         """The plan for this catalog; ``params`` are its datums already.
 
         Raises:
             SqlError: 0A000, what it returns has changed; and all that planning raises.
         """
-        if self._catalog is not catalog or self._engine != engine:
-            self._plan_again(catalog, engine)
-        return self._plan, params  # type: ignore[return-value]
+        ready = self.ready
+        if ready is None or ready.catalog is not catalog or ready.engine != engine:
+            ready = self._plan_again(catalog, engine)
+        return ready, params
 
     def columnar(self, catalog: Catalog, param_types: tuple[SqlType, ...]) -> Plan:
         """See Prepared."""
@@ -166,18 +164,18 @@ class PreparedStatement:
         assert shared is not None
         return shared.columnar(catalog, param_types)
 
-    def _plan_again(self, catalog: Catalog, engine: Engine) -> None:
-        if self.statement is None:
-            return
+    def _plan_again(self, catalog: Catalog, engine: Engine) -> ReadyPlan:
         shared = self._cache.typed(self.text, self._types)
         assert shared is not None
-        plan = shared.planned(catalog, engine)
-        if _shape(plan.columns) != _shape(self.columns):
+        ready = shared.planned(catalog, engine)
+        columns = ready.plan.columns
+        if _shape(columns) != _shape(self.columns):
             raise SqlError(
                 "0A000", "cached plan must not change result type", routine="RevalidateCachedQuery"
             )
-        self.columns = plan.columns  # they may be another table's now
-        self._plan, self._catalog, self._engine = plan, catalog, engine
+        self.columns = columns  # they may be another table's now
+        self.ready = ready
+        return ready
 
 
 def _shape(columns: tuple[OutputColumn, ...] | None) -> list[tuple[str, SqlType]] | None:

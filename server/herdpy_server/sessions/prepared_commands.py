@@ -6,7 +6,6 @@ PREPARE's statements are those of the protocol's Parse message: one name space, 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.plans import Prepared
@@ -17,8 +16,7 @@ from herdpy_sql.plan import Deallocate, Discard, Execute, Prepare
 from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
-    from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.binding import BoundStatement
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
 
@@ -43,11 +41,9 @@ async def prepare_statement(session: TransactionBlock, plan: Prepare) -> Result:
     return Result("PREPARE", -1)
 
 
-async def execute_prepared(
-    execution: Execution, plan: Execute, values: Sequence[Datum], rebind: Rebind
-) -> Result:
+async def execute_prepared(execution: Execution, plan: Execute, bound: BoundStatement) -> Result:
     """Carry out EXECUTE. SqlError 26000, 0A000, and as the statement raises."""
-    del values, rebind
+    del bound
     session = execution.block
     found = session.prepared.get(plan.name)
     if found is None:

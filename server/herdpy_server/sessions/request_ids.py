@@ -24,7 +24,7 @@ from herdpy_sql.plan.commands import RequestFunction
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.binding import BoundStatement
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
 
@@ -59,17 +59,14 @@ def name_in(value: Datum) -> bytes:
 UNKNOWN, NOT_DONE = "unknown", "not done"
 
 
-async def request_function(
-    execution: Execution, plan: RequestFunction, values: Sequence[Datum], rebind: Rebind
-) -> Result:
+async def request_function(execution: Execution, plan: RequestFunction, bound: BoundStatement) -> Result:
     """Answer one of them.
 
     Raises:
         SqlError: 22023 for what is no request id, 25006 to give one up where nothing may be written,
             and what became of the log when it failed meanwhile.
     """
-    del rebind
-    answer = await _answer(execution.block, plan, values)
+    answer = await _answer(execution.block, plan, bound.values)
     return Result("SELECT", 1, plan.columns, [(answer,)])
 
 

@@ -22,13 +22,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.backend_queries import BackendQueries
-from herdpy_server.sessions.binding import ENDING, Binding, aborted, session_closed
+from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, session_closed
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.control import CONTROLS
 from herdpy_server.sessions.cursors import Cursors
 from herdpy_server.sessions.deadline import CANCELLED
 from herdpy_server.sessions.execution import Execution
-from herdpy_server.sessions.fast_path import FastPath
 from herdpy_server.sessions.plans import ParameterCountError, PlanCache, Prepared
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
@@ -55,7 +54,7 @@ class Session(TransactionBlock):
     """One client's conversation with a tablespace; see :class:`TransactionBlock` for its state.
 
     Attributes:
-        execution, fast_path, queries, cursors: see above.
+        execution, queries, cursors: see above.
     """
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
@@ -63,7 +62,6 @@ class Session(TransactionBlock):
         self.cursors = Cursors(self, limits.temp_directory)
         self.queries = BackendQueries(self, self.cursors, limits)
         self.execution = Execution(self, Binding(self), self.cursors, self.queries, CONTROLS)
-        self.fast_path = FastPath(self, self.execution)
 
     # A text, with Python's parameters.
 
@@ -76,24 +74,15 @@ class Session(TransactionBlock):
         self.waits.begin_statement()
         statements = self.plans.statements(sql)
         if len(statements) == 1:
-            if self.transaction is None and self.autocommit:
-                answer = await self.execution.at_once(statements[0], params)
-                if answer is not None:
-                    return await self._whole(answer)
-            return await self._whole(
-                self._without_copy(await self.execution.statement(statements[0], params))
-            )
+            answer = await self.execution.statement(statements[0], params)
+            return await self._whole(answer) if answer.is_under_way else answer
         if params:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
         results = await self.execute_all(sql)
         return results[-1] if results else Result("", -1)
 
     async def _whole(self, answer: Result) -> Result:
-        """Nobody takes rows bit by bit here."""
-        return answer if answer.stream is None else await answer.stream.whole()
-
-    def _without_copy(self, answer: Result) -> Result:
-        """Nobody moves COPY's data here."""
+        """An answer that is all here: nobody takes rows bit by bit here, and nobody moves COPY's data."""
         if answer.copy is not None:
             self.abort()
             raise SqlError(
@@ -101,7 +90,7 @@ class Session(TransactionBlock):
                 "COPY to or from the client needs the server's protocol",
                 hint="Arrow data can be loaded with ingest, and fetched as Arrow.",
             )
-        return answer
+        return answer if answer.stream is None else await answer.stream.whole()
 
     async def execute_all(self, sql: str) -> list[Result]:
         """Run every statement of ``sql``, as one transaction unless it says BEGIN or COMMIT itself."""
@@ -113,8 +102,7 @@ class Session(TransactionBlock):
                 if self.transaction is None and len(statements) > 1:
                     self.begin()
                     self.implicit = self.autocommit
-                answer = self._without_copy(await self.execution.statement(statement, ()))
-                results.append(await self._whole(answer))
+                results.append(await self._whole(await self.execution.statement(statement, ())))
         except BaseException:
             if self.implicit:
                 await self.rollback()
@@ -214,6 +202,97 @@ class Session(TransactionBlock):
             await self.commit()
         return count
 
+    # A statement of a door.
+
+    async def run(
+        self,
+        statement: Bindable,
+        params: Sequence[object],
+        *,
+        text: str = "",
+        source: str = "",
+        request_id: bytes = b"",
+        pipelined: bool = False,
+        ends: bool = False,
+    ) -> Result:
+        """Run one statement that a client has sent. Its error is one of the transaction, too.
+
+        Args:
+            text: it, where the client wrote it otherwise.
+            source: all that came in one piece with the statement; "": nothing else.
+            request_id: the name that it brought for the commit that it is, or is part of.
+            pipelined: others may follow before a Sync: outside of BEGIN it begins a transaction that ends
+                with that.
+            ends: with it an implicit transaction ends.
+
+        Raises:
+            SqlError: whatever went wrong; the observer was called.
+        """
+        self.begins(text or statement.text)
+        if source:
+            self.source = source
+        if request_id:
+            self.settings.name_commit(request_id)
+        observer = self.observer
+        began = perf_counter() if observer is not None else 0.0
+        try:
+            if pipelined and self.transaction is None and self.autocommit:
+                answer = await self._in_pipeline(statement, params)
+            else:
+                answer = await self.execution.statement(statement, params)
+            if ends and self.implicit:
+                await self._end_with(answer)
+        except BaseException as error:
+            if observer is not None:
+                observer(statement.text, perf_counter() - began, -1, error)
+            self.abort()
+            raise
+        finally:
+            self.is_running = False
+            if request_id and self.transaction is None:
+                self.settings.take_request_id()  # of what changed nothing: no other commit is to have it
+        if observer is not None and not answer.is_under_way:
+            observer(statement.text, perf_counter() - began, answer.rowcount, None)
+        return answer
+
+    async def _end_with(self, answer: Result) -> None:
+        """The implicit transaction ends with this answer, which may still be under way."""
+        if answer.copy is not None:
+            answer.copy.commits = True
+        elif answer.stream is not None:
+            answer.stream.commits = True
+        else:
+            await self.commit()
+
+    async def _in_pipeline(self, statement: Bindable, params: Sequence[object]) -> Result:
+        """Run a statement where no transaction is open, but others may follow before a Sync."""
+        ready, _ = statement.bound(self.catalog, self.settings.engine, params)  # type: ignore[arg-type]
+        is_control = type(ready.plan) in CONTROLS
+        if not is_control:
+            self._begin_pipeline()
+        answer = await self.execution.statement(statement, params)
+        if is_control and self.transaction is None and not isinstance(ready.plan, Begin | Commit | Rollback):
+            # What comes next in the pipeline is in one transaction, as if this had been too.
+            self._begin_pipeline()
+        return answer
+
+    def _begin_pipeline(self) -> None:
+        self.begin()
+        self.implicit = self.pipelined = True
+
+    def runs_alone(self, statement: PreparedStatement) -> bool:
+        """Whether Bind, Execute and Sync of a prepared statement are one step: a point statement, whose plan
+        is ready, and no error or pipeline before it."""
+        ready = statement.ready
+        return (
+            ready is not None
+            and ready.plan.brief
+            and not self.failed
+            and not self.implicit
+            and ready.catalog is self.catalog
+            and ready.engine == self.settings.engine
+        )
+
     # In steps: prepared statements and portals.
 
     def parse(self, name: str, sql: str, declared: Declared = ()) -> None:
@@ -277,8 +356,8 @@ class Session(TransactionBlock):
             if self.failed:
                 if (found.statement is not None and found.keyword not in ENDING) or datums:
                     raise aborted()
-            else:
-                found.plan(self.catalog, self.settings.engine, datums)
+            elif found.statement is not None:
+                found.bound(self.catalog, self.settings.engine, datums)
             if portal:
                 if portal in self.portals:
                     raise SqlError("42P03", f'cursor "{portal}" already exists')
@@ -365,50 +444,11 @@ class Session(TransactionBlock):
             return self._go_on(portal, max_rows)
         if statement.statement is None:
             return Result("", -1)
-        self.begins(statement.text)
-        if portal.request_id:
-            self.settings.name_commit(portal.request_id)
-        observer, began = self.observer, perf_counter()
-        try:
-            if self.transaction is None and self.autocommit:
-                maybe = await self.execution.at_once(statement, portal.datums) if ends else None
-                if maybe is not None:
-                    answer = maybe
-                elif ends:
-                    answer = await self.execution.statement(statement, portal.datums)
-                else:
-                    answer = await self._in_pipeline(statement, portal.datums)
-            else:
-                answer = await self.execution.statement(statement, portal.datums)
-        except BaseException as error:
-            if observer is not None:
-                observer(statement.text, perf_counter() - began, -1, error)
-            self.abort()
-            raise
-        finally:
-            self.is_running = False
-            if portal.request_id and self.transaction is None:
-                self.settings.take_request_id()  # of what changed nothing: no other commit is to have it
-        if observer is not None and not answer.is_under_way:
-            observer(statement.text, perf_counter() - began, answer.rowcount, None)
+        answer = await self.run(statement, portal.datums, request_id=portal.request_id, pipelined=not ends)
         portal.spent = True
         if max_rows > 0 and answer.columns is not None:
             self.cursors.hold(portal, answer)
             return portal.more(self, max_rows)
-        return answer
-
-    async def _in_pipeline(self, statement: PreparedStatement, datums: tuple[Datum, ...]) -> Result:
-        """Run a statement where no transaction is open, but others may follow before a Sync."""
-        plan, _ = statement.plan(self.catalog, self.settings.engine, datums)
-        if type(plan) not in CONTROLS:
-            self.begin()
-            self.implicit = self.pipelined = True
-            return await self.execution.statement(statement, datums)
-        answer = await self.execution.statement(statement, datums)
-        if self.transaction is None and not isinstance(plan, Begin | Commit | Rollback):
-            # What comes next in the pipeline is in one transaction, as if this had been too.
-            self.begin()
-            self.implicit = self.pipelined = True
         return answer
 
     def _go_on(self, portal: Portal, max_rows: int) -> Result:
@@ -518,41 +558,14 @@ class SimpleQuery:
         if at == len(self._statements):
             return None
         self._at = at + 1
-        session.begins(self._statements[at].statement.text)
-        session.source = self._text
-        observer, began = session.observer, perf_counter()
+        statement, is_last = self._statements[at], self._at == len(self._statements)
+        if len(self._statements) > 1 and session.transaction is None and session.autocommit:
+            session.begin()
+            session.implicit = True
         try:
-            answer = await self._run(session, self._statements[at])
-            if session.implicit and self._at == len(self._statements):
-                if answer.copy is not None:
-                    answer.copy.commits = True
-                elif answer.stream is not None:
-                    answer.stream.commits = True
-                else:
-                    await session.commit()
-        except BaseException as error:
-            if observer is not None:
-                observer(self._statements[at].statement.text, perf_counter() - began, -1, error)
-            session.abort()
-            if isinstance(error, ParameterCountError):
-                raise SqlError("42P02", "there is no parameter $1") from error
-            raise
-        finally:
-            session.is_running = False
-        if observer is not None and not answer.is_under_way:
-            observer(self._statements[at].statement.text, perf_counter() - began, answer.rowcount, None)
-        return answer
-
-    async def _run(self, session: Session, statement: Prepared) -> Result:
-        if session.transaction is None and session.autocommit:
-            if len(self._statements) == 1:
-                answer = await session.execution.at_once(statement, ())
-                if answer is not None:
-                    return answer
-            else:
-                session.begin()
-                session.implicit = True
-        return await session.execution.statement(statement, ())
+            return await session.run(statement, (), source=self._text, ends=is_last)
+        except ParameterCountError as error:
+            raise SqlError("42P02", "there is no parameter $1") from error
 
     def __aiter__(self) -> SimpleQuery:
         return self

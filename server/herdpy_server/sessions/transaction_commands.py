@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.result import Result
@@ -15,8 +15,7 @@ from herdpy_sql.plan import Begin, Commit, ReleaseSavepoint, Rollback, RollbackT
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
-    from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.binding import BoundStatement
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
     from herdpy_server.store import Workspace
@@ -46,7 +45,7 @@ async def commit(session: TransactionBlock, plan: Commit) -> Result:
     """COMMIT. SqlError 25P01 for AND CHAIN outside of a block, and what becomes of the commit."""
     _outside(session, "COMMIT", chain=plan.chain)
     failed = session.failed
-    modes = session.modes_left()
+    modes = session.modes_left() if plan.chain else {}
     await session.commit()
     if plan.chain:
         session.begin_alike(modes)
@@ -56,7 +55,7 @@ async def commit(session: TransactionBlock, plan: Commit) -> Result:
 async def rollback(session: TransactionBlock, plan: Rollback) -> Result:
     """ROLLBACK. SqlError 25P01 as COMMIT."""
     _outside(session, "ROLLBACK", chain=plan.chain)
-    modes = session.modes_left()
+    modes = session.modes_left() if plan.chain else {}
     await session.rollback()
     if plan.chain:
         session.begin_alike(modes)
@@ -103,13 +102,11 @@ def modes_of(words: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-async def lock_table(
-    execution: Execution, plan: LockTablePlan, values: Sequence[Datum], rebind: Rebind
-) -> Result:
+async def lock_table(execution: Execution, plan: LockTablePlan, bound: BoundStatement) -> Result:
     """LOCK TABLE. SqlError 25P01, and as locks raise."""
     if not execution.block.in_block:
         raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
-    return await execution.run_plan(plan, values, rebind)
+    return await execution.run_plan(bound)
 
 
 async def set_constraints(session: TransactionBlock, plan: SetConstraints) -> Result:

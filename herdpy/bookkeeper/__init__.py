@@ -7,6 +7,8 @@ it is as it is. :class:`BookKeeper` is the way in; what is not named here is not
 from __future__ import annotations
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
 from herdpy.bookkeeper.errors import (
@@ -46,7 +48,7 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.settings import ClientSettings
 
-try:
+if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
     from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
     from herdpy.bookkeeper.client import BookKeeper
@@ -57,10 +59,6 @@ try:
     from herdpy.bookkeeper.metadata.znodes import Znodes
     from herdpy.bookkeeper.read import LedgerReader
     from herdpy.bookkeeper.write import LedgerWriter
-except ModuleNotFoundError as missing:
-    if missing.name is None or missing.name.partition(".")[0] not in ("google", "google_crc32c", "kazoo"):
-        raise
-    raise ImportError(f'{missing.name} is not installed: pip install "herdpy[bookkeeper]"') from missing
 
 # A library says nothing unless its user has asked for it; errors reach the caller anyway.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -118,3 +116,41 @@ __all__ = [
     "Znodes",
     "ZooKeeperUnavailableError",
 ]
+
+_IMPORTED_WHEN_USED = {
+    "BookieMetrics": "bookie.metrics",
+    "Metrics": "bookie.metrics",
+    "SaslDigestMd5": "bookie.sasl",
+    "BookKeeper": "client",
+    "BookieInfo": "cluster",
+    "BookieState": "cluster",
+    "DigestType": "digest",
+    "Entry": "digest",
+    "LedgerIds": "ledger_list",
+    "LedgerMetadata": "metadata.ledger_metadata",
+    "LedgerState": "metadata.ledger_metadata",
+    "Segment": "metadata.ledger_metadata",
+    "Znodes": "metadata.znodes",
+    "LedgerReader": "read",
+    "LedgerWriter": "write",
+}
+"""By name, the module that has it: whoever looks at errors and settings alone does without the client."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is used first (PEP 562). ImportError where a package that it needs is not installed."""
+    home = _IMPORTED_WHEN_USED.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] not in ("google", "google_crc32c", "kazoo"):
+            raise
+        raise ImportError(f'{missing.name} is not installed: pip install "herdpy[bookkeeper]"') from missing
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

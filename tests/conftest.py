@@ -1,8 +1,10 @@
 """Fixtures that every area's tests may use, how properties are tested everywhere, and where the time goes."""
 
+import gc
 import os
 import signal
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +26,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = ["postgres"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from looking through all modules and tests, over and over."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 _SHOWN_AREAS = 15
 _SHOWN_AFTER_S = 120.0

@@ -1,9 +1,9 @@
 """What one connected client can do, with no transport in it: statements, transactions, loads, cancel.
 
-The top of the engine. The embedded driver and every front end of a server use the same sessions. A session is
-a :class:`TransactionBlock`, its state, which it gives to its parts: ``execution`` runs statements, ``queries``
-sends queries to the columnar engine, ``cursors`` keeps answers. Every coroutine runs in the engine's turn and
-awaits what happens elsewhere: locks, the log, DuckDB.
+The top of the engine. The embedded driver and every front end of a server use the same sessions. A session
+is a :class:`TransactionBlock`, its state, which it gives to its parts: ``execution`` runs statements,
+``queries`` sends queries to the columnar engine, ``cursors`` keeps answers. Every coroutine runs in the
+engine's turn and awaits what happens elsewhere: locks, the log, DuckDB.
 
 A client asks in one of three ways: ``execute`` (a text with Python's parameters), ``simple_query`` (a text
 of several statements, answered one by one), or parse, bind and execute in steps of their own. In the last,

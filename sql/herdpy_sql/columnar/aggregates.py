@@ -19,7 +19,7 @@ from herdpy_sql.columnar import casts, library, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import condition, is_row, order_key
 from herdpy_sql.columnar.queries import direction_of
-from herdpy_sql.columnar.typed import INTEGERS, MAX_DIGITS, STRINGS, Typed, no_function, numeric_text
+from herdpy_sql.duck import INTEGERS, MAX_DIGITS, STRINGS, Typed, no_function, numeric_text
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import (
     BIGINT,

@@ -15,7 +15,7 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.macros import BARE, copies
-from herdpy_sql.columnar.typed import (
+from herdpy_sql.duck import (
     INTEGERS,
     MAX_DIGITS,
     NUMBERS,
@@ -23,6 +23,7 @@ from herdpy_sql.columnar.typed import (
     Typed,
     decimal_text,
     duck_type,
+    no_function,
     no_operator,
     numeric_text,
     typed,
@@ -53,7 +54,9 @@ def as_(x: Typed, type_: SqlType) -> str:
 
 def arithmetic(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     """``a symbol b``; SqlError 42883 or 42725."""
-    if a.unknown and b.unknown:
+    if a.unknown and b.unknown and symbol == "^":
+        a = casts.settle(binder, a, DOUBLE)
+    elif a.unknown and b.unknown:
         raise SqlError("42725", f"operator is not unique: unknown {symbol} unknown")
     if _is_library(symbol, a, b):
         found = library.call(binder, symbol, [a, b])
@@ -221,14 +224,15 @@ _SYMBOLS: dict[type[exp.Expression], str] = {
 
 @handles(*_SYMBOLS)
 def _arithmetic(binder: Binder, node: Any, scope: Scope) -> Typed:
-    result = arithmetic(
-        binder, _SYMBOLS[type(node)], binder.bind(node.this, scope), binder.bind(node.expression, scope)
-    )
-    if "start" in node.meta:  # written as a function: mod(a, b), power(a, b)
-        length = node.meta["end"] - node.meta["start"] + 1
-        name = "mod" if isinstance(node, exp.Mod) else ("pow" if length == 3 else "power")
-        return replace(result, name=name)
-    return result
+    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
+    if "start" not in node.meta:
+        return arithmetic(binder, _SYMBOLS[type(node)], a, b)
+    length = node.meta["end"] - node.meta["start"] + 1  # written as a function: mod(a, b), power(a, b)
+    name = "mod" if isinstance(node, exp.Mod) else ("pow" if length == 3 else "power")
+    found = library.call(binder, name, [a, b])
+    if found is None:
+        raise no_function(name, [a, b])
+    return replace(found, name=name)
 
 
 _LEAST = {

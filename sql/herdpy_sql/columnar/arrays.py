@@ -13,7 +13,7 @@ from sqlglot import exp
 from herdpy.codec.grids import Grid
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.names import sql_type
-from herdpy_sql.columnar.typed import Typed, column_dec, duck_type, typed
+from herdpy_sql.duck import Typed, column_dec, duck_type, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import TEXT, Base, SqlType, array_of
 from herdpy_sql.values.arrays import split_array

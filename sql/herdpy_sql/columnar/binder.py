@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from herdpy_sql.columnar.scope import BoundQuery, ScanNeeds, Scope
-from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, typed
+from herdpy_sql.duck import MAX_DIGITS, Typed, typed
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

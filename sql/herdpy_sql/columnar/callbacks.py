@@ -1,30 +1,31 @@
 """The functions that DuckDB calls back for, one row's values at a time (``macros`` vectorises them).
 
-First functions of text that DuckDB has not, or has with another meaning; then the table of all.
+First functions of text that DuckDB has not, or has with another meaning, and the forms in which it compares
+numbers; then the table of all. NUMERICs come and go as text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from herdpy.codec.keys import jsonb_bytes
 from herdpy.codec.kinds import Interval
-from herdpy_sql.columnar import exact
-from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import intervals, zones
-from herdpy_sql.expr.numeric import division_scale, quotient_at
+from herdpy_sql.expr import numeric as arithmetic
+from herdpy_sql.expr.numeric import division_scale, quotient_at, scale_of
 from herdpy_sql.library.texts import split_part, translate
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import DATE, TIME, TIMESTAMP
+from herdpy_sql.types import DATE, TIME, TIMESTAMP, Base, SqlType
 from herdpy_sql.values import floats, from_text, letter_case, numeric
 from herdpy_sql.values.booleans import parse_boolean
 from herdpy_sql.values.bytea import parse_bytea
 from herdpy_sql.values.intervals import interval_text
+from herdpy_sql.values.numeric import EXACT, fit, numeric_text, rescale
 from herdpy_sql.values.uuids import parse_uuid
 
 
@@ -101,12 +102,41 @@ def unicode_string(text: str, escape: str = "\\") -> str:
     return "".join(out)
 
 
+def stand_in(value: Decimal, precision: int, scale: int) -> str:
+    """A value of DECIMAL(p+2, s+1) that compares with every DECIMAL(p, s) as ``value`` does."""
+    most = Decimal(1).scaleb(precision - scale)
+    if abs(value) >= most:
+        return str(most if value > 0 else -most)
+    quantum = Decimal(1).scaleb(-scale)
+    floor = value.quantize(quantum, rounding=ROUND_FLOOR, context=EXACT)
+    if floor == value:
+        return format(floor, "f")
+    return format(EXACT.add(floor, quantum / 2), "f")
+
+
+def without_zeros(value: Decimal) -> Decimal:
+    """The value without trailing zeros after the point: one form for equal numbers."""
+    result = value.normalize(EXACT)
+    return rescale(result, 0) if scale_of(result) <= 0 else result
+
+
+def number_key(value: Decimal) -> str:
+    """Text that sorts (by code point) as the numbers do; equal numbers have equal text."""
+    if not value:
+        return "1"
+    digits = "".join(map(str, value.as_tuple().digits)).lstrip("0").rstrip("0")
+    body = f"{value.adjusted() + 200000:06d}{digits}"
+    if value > 0:
+        return "2" + body
+    return "0" + "".join(chr(ord("9") - ord(c) + ord("0")) for c in body) + "~"
+
+
 D = Decimal
 _MAX_SERIES = 10_000_000
 
 
 def _binary(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[[str, str], str]:
-    return lambda a, b: exact.text_of(function(D(a), D(b)))
+    return lambda a, b: numeric_text(function(D(a), D(b)))
 
 
 def _sum(values: list[str | None]) -> str | None:
@@ -115,13 +145,13 @@ def _sum(values: list[str | None]) -> str | None:
         return None
     total = present[0]
     for value in present[1:]:
-        total = exact.add(total, value)
-    return exact.text_of(total)
+        total = arithmetic.add(total, value)
+    return numeric_text(total)
 
 
 def _extreme(pick: Callable[..., Decimal], values: list[str | None]) -> str | None:
     present = [D(v) for v in values if v is not None]
-    return exact.text_of(pick(present)) if present else None
+    return numeric_text(pick(present)) if present else None
 
 
 def _variance(kind: str, count: int, values: list[str | None]) -> str | None:
@@ -130,19 +160,19 @@ def _variance(kind: str, count: int, values: list[str | None]) -> str | None:
     for value in values:
         if value is not None:
             x = D(value)
-            sum_x, sum_x2 = exact.add(sum_x, x), exact.add(sum_x2, exact.multiply(x, x))
+            sum_x, sum_x2 = arithmetic.add(sum_x, x), arithmetic.add(sum_x2, arithmetic.multiply(x, x))
     sample = kind in ("var_samp", "stddev_samp")
     if count == 0 or (sample and count <= 1):
         return None
-    numerator = exact.subtract(exact.multiply(n, sum_x2), exact.multiply(sum_x, sum_x))
+    numerator = arithmetic.subtract(arithmetic.multiply(n, sum_x2), arithmetic.multiply(sum_x, sum_x))
     if numerator <= 0:
         return "0"
-    divisor = exact.multiply(n, n - 1 if sample else n)
+    divisor = arithmetic.multiply(n, n - 1 if sample else n)
     scale = division_scale(numerator, divisor)
     result = quotient_at(numerator, divisor, scale)
     if kind.startswith("stddev"):
-        result = exact.rescale(exact.WIDE.sqrt(result), scale)
-    return exact.text_of(result)
+        result = rescale(arithmetic.WIDE.sqrt(result), scale)
+    return numeric_text(result)
 
 
 def _series(start: str, end: str, step: str) -> list[str]:
@@ -154,44 +184,49 @@ def _series(start: str, end: str, step: str) -> list[str]:
         raise SqlError("0A000", f"generate_series of more than {_MAX_SERIES} numerics is not supported")
     found = []
     while value <= last if by > 0 else value >= last:
-        found.append(exact.text_of(value))
-        value = exact.add(value, by)
+        found.append(numeric_text(value))
+        value = arithmetic.add(value, by)
     return found
 
 
 FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
-    ("pg_numadd", _binary(exact.add), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_numsub", _binary(exact.subtract), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_nummul", _binary(exact.multiply), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_numdiv", _binary(exact.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_numavg", _binary(exact.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_nummod", _binary(exact.modulo), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_numneg", lambda a: exact.text_of(exact.subtract(D(0), D(a))), ("VARCHAR",), "VARCHAR"),
-    ("pg_numabs", lambda a: exact.text_of(D(a).copy_abs()), ("VARCHAR",), "VARCHAR"),
+    ("pg_numadd", _binary(arithmetic.add), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numsub", _binary(arithmetic.subtract), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_nummul", _binary(arithmetic.multiply), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numdiv", _binary(arithmetic.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numavg", _binary(arithmetic.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_nummod", _binary(arithmetic.remainder), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numneg", lambda a: numeric_text(arithmetic.negate(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numabs", lambda a: numeric_text(D(a).copy_abs()), ("VARCHAR",), "VARCHAR"),
     ("pg_numsign", lambda a: (D(a) > 0) - (D(a) < 0), ("VARCHAR",), "INTEGER"),
-    ("pg_numsqrt", lambda a: exact.text_of(exact.square_root(D(a))), ("VARCHAR",), "VARCHAR"),
-    ("pg_numround", lambda a, n: exact.text_of(exact.round_to(D(a), n)), ("VARCHAR", "INTEGER"), "VARCHAR"),
+    ("pg_numsqrt", lambda a: numeric_text(arithmetic.square_root(D(a))), ("VARCHAR",), "VARCHAR"),
     (
-        "pg_numtrunc",
-        lambda a, n: exact.text_of(exact.truncate_to(D(a), n)),
+        "pg_numround",
+        lambda a, n: numeric_text(arithmetic.round_to(D(a), n)),
         ("VARCHAR", "INTEGER"),
         "VARCHAR",
     ),
-    ("pg_numceil", lambda a: exact.text_of(exact.rescale(D(a), 0, "ROUND_CEILING")), ("VARCHAR",), "VARCHAR"),
-    ("pg_numfloor", lambda a: exact.text_of(exact.rescale(D(a), 0, "ROUND_FLOOR")), ("VARCHAR",), "VARCHAR"),
-    ("pg_numexp", lambda a: exact.text_of(exact.exponential(D(a))), ("VARCHAR",), "VARCHAR"),
-    ("pg_numln", lambda a: exact.text_of(exact.natural_log(D(a))), ("VARCHAR",), "VARCHAR"),
-    ("pg_numlog", _binary(exact.logarithm), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_numpow", _binary(exact.power), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_numintdiv", _binary(exact.whole_quotient), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    (
+        "pg_numtrunc",
+        lambda a, n: numeric_text(arithmetic.truncate_to(D(a), n)),
+        ("VARCHAR", "INTEGER"),
+        "VARCHAR",
+    ),
+    ("pg_numceil", lambda a: numeric_text(arithmetic.ceiling(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numfloor", lambda a: numeric_text(arithmetic.floor(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numexp", lambda a: numeric_text(arithmetic.exponential(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numln", lambda a: numeric_text(arithmetic.natural_log(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numlog", _binary(arithmetic.logarithm), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numpow", _binary(arithmetic.power), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numintdiv", _binary(arithmetic.whole_quotient), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_similar", similar, ("VARCHAR",), "VARCHAR"),
     ("pg_replacement", replacement, ("VARCHAR",), "VARCHAR"),
     ("pg_datedays", from_text(DATE), ("VARCHAR",), "INTEGER"),
     ("pg_timeus", from_text(TIME), ("VARCHAR",), "BIGINT"),
     ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
-    ("pg_numkey", lambda a: exact.number_key(D(a)), ("VARCHAR",), "VARCHAR"),
+    ("pg_numkey", lambda a: number_key(D(a)), ("VARCHAR",), "VARCHAR"),
     ("pg_standin", lambda a, p, s: stand_in(D(a), p, s), ("VARCHAR", "INTEGER", "INTEGER"), "VARCHAR"),
-    ("pg_numnorm", lambda a: exact.text_of(exact.normal(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numnorm", lambda a: numeric_text(without_zeros(D(a))), ("VARCHAR",), "VARCHAR"),
     ("pg_numgreatest", lambda a: _extreme(max, a), ("VARCHAR[]",), "VARCHAR"),
     ("pg_numleast", lambda a: _extreme(min, a), ("VARCHAR[]",), "VARCHAR"),
     (
@@ -210,20 +245,20 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_jsonbkey", jsonb_bytes, ("VARCHAR",), "BLOB"),
     (
         "pg_limit",
-        lambda a, p, s: exact.text_of(exact.limit(D(a), p, s)),
+        lambda a, p, s: numeric_text(fit(D(a), SqlType(Base.NUMERIC, precision=p, scale=s))),
         ("VARCHAR", "INTEGER", "INTEGER"),
         "VARCHAR",
     ),
     ("pg_numsum", _sum, ("VARCHAR[]",), "VARCHAR"),
     ("pg_numseries", _series, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR[]"),
     ("pg_variance", _variance, ("VARCHAR", "BIGINT", "VARCHAR[]"), "VARCHAR"),
-    ("pg_numeric", lambda a: exact.text_of(numeric.parse_numeric(a)), ("VARCHAR",), "VARCHAR"),
+    ("pg_numeric", lambda a: numeric_text(numeric.parse_numeric(a)), ("VARCHAR",), "VARCHAR"),
     ("pg_textdouble", floats.parse_double, ("VARCHAR",), "DOUBLE"),
-    ("pg_textinteger", lambda a: exact.text_of(exact.rescale(D(a), 0)), ("VARCHAR",), "VARCHAR"),
+    ("pg_textinteger", lambda a: numeric_text(rescale(D(a), 0)), ("VARCHAR",), "VARCHAR"),
     ("pg_floattext", floats.float32_text, ("FLOAT",), "VARCHAR"),
     ("pg_doubletext", floats.float64_text, ("DOUBLE",), "VARCHAR"),
-    ("pg_floatnumeric", lambda a: exact.text_of(numeric.from_float(a, 6)), ("FLOAT",), "VARCHAR"),
-    ("pg_doublenumeric", lambda a: exact.text_of(numeric.from_float(a, 15)), ("DOUBLE",), "VARCHAR"),
+    ("pg_floatnumeric", lambda a: numeric_text(numeric.from_float(a, 6)), ("FLOAT",), "VARCHAR"),
+    ("pg_doublenumeric", lambda a: numeric_text(numeric.from_float(a, 15)), ("DOUBLE",), "VARCHAR"),
     ("pg_real", floats.parse_real, ("VARCHAR",), "FLOAT"),
     ("pg_double", floats.parse_double, ("VARCHAR",), "DOUBLE"),
     ("pg_bytea", parse_bytea, ("VARCHAR",), "BLOB"),

@@ -14,7 +14,7 @@ from herdpy.codec.grids import sizes_of
 from herdpy_sql.columnar import literals
 from herdpy_sql.columnar.literals import parameter
 from herdpy_sql.columnar.routines import argument_text, as_array, duck_name, full_type, of_type, used
-from herdpy_sql.columnar.typed import (
+from herdpy_sql.duck import (
     INTEGERS,
     MAX_DIGITS,
     NUMBERS,
@@ -125,8 +125,12 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: 
     """A call of a function that is resolved; its arguments are brought to its types."""
     wanted = [settled(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
     found = reshaped(found, [full_type(x) for x in wanted], dimensions)
-    if found.routine.duck:
-        return typed(found.routine.duck.format(*[x.sql for x in wanted]), found.result, *wanted)
+    duck = found.routine.duck
+    if isinstance(duck, str):
+        if duck:
+            return typed(duck.format(*[x.sql for x in wanted]), found.result, *wanted)
+    elif (made := duck(*wanted)) is not None:
+        return made
     text = f"{used(binder, found)}({', '.join(map(argument_text, wanted))})"
     return of_type(typed(text, TEXT, *wanted), text, found.result)
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.casts import align, common_type
 from herdpy_sql.columnar.routines import as_texts
-from herdpy_sql.columnar.typed import (
+from herdpy_sql.duck import (
     MAX_DIGITS,
     NUMBERS,
     STRINGS,

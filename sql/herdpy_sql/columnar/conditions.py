@@ -15,7 +15,7 @@ from herdpy_sql.columnar import arrays, casts
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import common_type, unify
 from herdpy_sql.columnar.comparisons import COMPARISONS, comparable, compare, condition, is_row, row_compare
-from herdpy_sql.columnar.typed import TIMES, Typed, elements, let, once, typed
+from herdpy_sql.duck import TIMES, Typed, elements, let, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import leaves, quantifier
 from herdpy_sql.types import BOOLEAN, Base

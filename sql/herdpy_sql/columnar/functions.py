@@ -1,9 +1,8 @@
 """Function calls of the columnar engine: from a syntax tree to PostgreSQL's name and arguments.
 
 sqlglot parses many functions into classes of its own; ``syntax.FUNCTION_CLASSES`` brings those back to a
-name and arguments in PostgreSQL's order. ``FUNCTIONS`` says what a name means that is not the library's; it
-is filled by ``number_functions``, ``text_functions`` and ``time_functions``, which take typed arguments and
-give typed DuckDB text.
+name and arguments in PostgreSQL's order. What a name means is the library's to say; ``FUNCTIONS`` has the
+clocks, the dice, and concat().
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import aggregates, casts, library, rows
+from herdpy_sql.columnar import aggregates, library, rows
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import is_row
-from herdpy_sql.columnar.typed import STRINGS, Typed, no_function
+from herdpy_sql.duck import Typed, no_function
 from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, named_call
-from herdpy_sql.types import INTEGER, Base
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -108,17 +106,3 @@ def register(*names: str) -> Callable[[Function], Function]:
         return function
 
     return add
-
-
-def text_argument(binder: Binder, x: Typed) -> Typed:
-    """A text argument; other types do not become text implicitly in calls."""
-    if not x.unknown and x.base not in STRINGS:
-        raise TypeError
-    return casts.as_text(binder, x)
-
-
-def integer_argument(binder: Binder, x: Typed) -> Typed:
-    """An INTEGER argument; wider types do not become narrower implicitly."""
-    if not x.unknown and x.base not in (Base.SMALLINT, Base.INTEGER):
-        raise TypeError
-    return casts.coerce(binder, x, INTEGER)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.columnar.binder import Binder
     from herdpy_sql.columnar.scope import Scope
-    from herdpy_sql.columnar.typed import Typed
+    from herdpy_sql.duck import Typed
 
 MAX_SETS = 4096
 """Grouping sets of one GROUP BY, as PostgreSQL has it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.columnar.casts import invoke
 from herdpy_sql.columnar.routines import full_type
-from herdpy_sql.columnar.typed import Typed
+from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import resolve
 from herdpy_sql.types import INTEGER
@@ -29,9 +29,11 @@ def call(
     ``scope`` is where it stands, of a call that may give many rows; ``dimensions`` are those of the array
     that it gives, where they are not its arguments'.
     """
-    found = resolve(name, [full_type(x) for x in arguments])
+    found = resolve(name, tuple([full_type(x) for x in arguments]))
     if found is None:
         return None
+    if found.routine.refused:
+        raise SqlError("0A000", found.routine.refused)
     if not found.routine.setof:
         return invoke(binder, found, arguments, dimensions)
     if scope is None or found.routine.columns:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import arrays, library
 from herdpy_sql.columnar.binder import HANDLERS, Binder
-from herdpy_sql.columnar.typed import Typed, no_function, no_operator
+from herdpy_sql.duck import Typed, no_function, no_operator
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import syntax
 from herdpy_sql.expr.syntax import slice_ends

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from herdpy_sql.columnar.typed import Typed, column_dec, over_elements, retyped
+from herdpy_sql.duck import Typed, column_dec, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import NUMERIC, Base, SqlType
 from herdpy_sql.values import from_text

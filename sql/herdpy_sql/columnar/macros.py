@@ -12,13 +12,12 @@ called most has a form beside it that does not, ``pg_fmul_bare``, some times fas
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy_sql.columnar import callbacks, exact
-from herdpy_sql.columnar.typed import let
+from herdpy_sql.columnar import callbacks
+from herdpy_sql.duck import let
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -120,6 +119,8 @@ MACROS = (
     "CREATE MACRO pg_century(x) AS pg_years(CAST(floor((year(x) - 1) / 100) * 100 + 1 AS BIGINT), x)",
     "CREATE MACRO pg_millennium(x) AS pg_years(CAST(floor((year(x) - 1) / 1000) * 1000 + 1 AS BIGINT), x)",
     "CREATE MACRO pg_offset(x) AS (epoch_us(CAST(x AS TIMESTAMP)) - epoch_us(x)) // 1000000",
+    "CREATE MACRO pg_shownyear(y) AS CASE WHEN y > 0 THEN y WHEN y < 0 THEN y + 1 "
+    "WHEN y = 0 THEN error('SQLSTATE 22008: date field value out of range: 0') END",
     "CREATE MACRO pg_year(y) AS CASE WHEN y <= 0 THEN y - 1 ELSE y END",
     "CREATE MACRO pg_upper(x) AS CASE WHEN strlen(x) = length(x) THEN upper(x) ELSE pg_uppertext(x) END",
     "CREATE MACRO pg_lower(x) AS CASE WHEN strlen(x) = length(x) THEN lower(x) ELSE pg_lowertext(x) END",
@@ -246,6 +247,3 @@ def _vectorised(
     if arity == 3:
         return lambda a, b, c: many(a, b, c)
     return lambda a, b, c, d: many(a, b, c, d)
-
-
-__all__ = ["MACROS", "Decimal", "exact", "install"]

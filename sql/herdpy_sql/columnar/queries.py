@@ -23,8 +23,8 @@ from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import condition, is_row, order_key
 from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
-from herdpy_sql.columnar.typed import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.columnar.with_queries import bind_with
+from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.types import BIGINT, TEXT, Base

@@ -21,8 +21,8 @@ from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
-from herdpy_sql.columnar.typed import INTEGERS, Typed, elements, no_function
 from herdpy_sql.columnar.with_queries import derived
+from herdpy_sql.duck import INTEGERS, Typed, elements, no_function
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import Resolved, resolve
@@ -133,7 +133,7 @@ def _library(
 ) -> FromItem:
     """A function of the library as a table: its rows, or the one row that it gives."""
     arguments = binder.bind_all(nodes, scope)
-    found = resolve(name, [full_type(x) for x in arguments])
+    found = resolve(name, tuple([full_type(x) for x in arguments]))
     if found is None:
         raise no_function(name, arguments)
     routine = found.routine

@@ -17,7 +17,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
 from herdpy.codec.grids import nested, of_lists
 from herdpy.codec.kinds import Field, Kind
-from herdpy_sql.columnar.typed import Typed, duck_type, numeric_text, over_elements, retyped
+from herdpy_sql.duck import Typed, duck_type, numeric_text, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import Resolved, routine_of
 from herdpy_sql.storage import Clock

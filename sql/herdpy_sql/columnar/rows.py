@@ -16,7 +16,7 @@ from herdpy_sql.columnar.binder import Binder, handles, unsupported
 from herdpy_sql.columnar.comparisons import is_row, order_key
 from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.scope import Rel, Scope, table_column, text
-from herdpy_sql.columnar.typed import Typed, typed
+from herdpy_sql.duck import Typed, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BOOLEAN, TEXT
 from herdpy_sql.values.form import quote

@@ -19,7 +19,7 @@ from herdpy_sql.columnar.comparisons import comparable, condition
 from herdpy_sql.columnar.names import name_of, sql_type
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Scope, from_column
-from herdpy_sql.columnar.typed import (
+from herdpy_sql.duck import (
     STRINGS,
     Typed,
     integer_type,

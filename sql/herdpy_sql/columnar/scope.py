@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from herdpy_sql.columnar.typed import NO_VARS, Typed, Vars, column_dec, stored_dec
+from herdpy_sql.duck import NO_VARS, Typed, Vars, column_dec, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.misspellings import missing_column, missing_relation
 from herdpy_sql.types import Base, SqlType

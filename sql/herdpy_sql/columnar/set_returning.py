@@ -17,7 +17,7 @@ from herdpy_sql.columnar.casts import common_type
 from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, Scope
-from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, elements, no_function, numeric_text, typed
+from herdpy_sql.duck import INTEGERS, Typed, duck_type, elements, no_function, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import resolve
@@ -97,7 +97,7 @@ def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
         return Listed(one.name or node.key, f"[{one.sql}]", one)
     name, nodes = named
     arguments = binder.bind_all(nodes, scope)
-    found = resolve(name, [full_type(x) for x in arguments])
+    found = resolve(name, tuple([full_type(x) for x in arguments]))
     if found is None:
         raise no_function(name, arguments)
     if found.routine.columns:

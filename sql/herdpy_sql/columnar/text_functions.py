@@ -1,8 +1,6 @@
-"""Text in the columnar engine: functions such as upper, lpad and concat; ``||``, LIKE, regular expressions.
+"""Text in the columnar engine: concat, ``||``, LIKE, regular expressions.
 
-Most functions are one row of a table: name, DuckDB text with a place for each argument, type of the result,
-and the types of the arguments; they register themselves in ``functions.FUNCTIONS``. Operators are handlers
-of nodes. ``||`` is that of bytes, arrays and JSONB, too.
+Handlers of nodes; other functions of text are the library's. ``||`` is that of bytes, arrays and JSONB, too.
 """
 
 from __future__ import annotations
@@ -14,92 +12,14 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import arrays, casts, library
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.functions import FUNCTIONS, call, integer_argument, register, text_argument
-from herdpy_sql.columnar.typed import STRINGS, Typed, no_operator, retyped, typed
+from herdpy_sql.columnar.functions import call, register
+from herdpy_sql.duck import STRINGS, Typed, no_operator, retyped, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType
+from herdpy_sql.types import BOOLEAN, TEXT, Base, SqlType
 from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
-
-
-def _text_function(name: str, form: str, result: SqlType, shape: str) -> None:
-    """``shape``: a letter an argument, t text and i integer; ``form`` takes them by position."""
-
-    def function(binder: Binder, arguments: list[Typed]) -> Typed:
-        if len(arguments) != len(shape):
-            raise ValueError
-        values = [
-            text_argument(binder, a) if letter == "t" else integer_argument(binder, a)
-            for a, letter in zip(arguments, shape, strict=True)
-        ]
-        return typed(form.format(*(v.sql for v in values)), result, *values)
-
-    FUNCTIONS[f"{name}/{len(shape)}"] = function
-
-    def dispatch(binder: Binder, arguments: list[Typed]) -> Typed:
-        chosen = FUNCTIONS.get(f"{name}/{len(arguments)}")
-        if chosen is None:
-            raise ValueError
-        return chosen(binder, arguments)
-
-    FUNCTIONS[name] = dispatch
-
-
-for _row in (
-    ("regexp_replace", "regexp_replace({0}, {1}, pg_replacement({2}), 's')", TEXT, "ttt"),
-    ("regexp_replace", "pg_regexp_replace({0}, {1}, {2}, {3})", TEXT, "tttt"),
-):
-    _text_function(*_row)
-
-
-@register("octet_length")
-def _octet_length(binder: Binder, arguments: list[Typed]) -> Typed:
-    (x,) = arguments
-    if x.base is Base.BYTEA:
-        return typed(f"CAST(octet_length({x.sql}) AS INTEGER)", INTEGER, x)
-    if x.base is Base.CHAR:
-        return typed(
-            f"CAST(strlen({x.sql}) + greatest({x.type.length or 0} - length({x.sql}), 0) AS INTEGER)",
-            INTEGER,
-            x,
-        )
-    x = text_argument(binder, x)
-    return typed(f"CAST(strlen({x.sql}) AS INTEGER)", INTEGER, x)
-
-
-@register("substring", "substr")
-def _substring(binder: Binder, arguments: list[Typed]) -> Typed:
-    x, *rest = arguments
-    if x.base is Base.BYTEA:
-        raise SqlError("0A000", "substring of bytea is not supported")
-    if all(a.unknown or a.base in STRINGS for a in rest):
-        if len(rest) == 1:
-            return _of_pattern(binder, x, rest[0])
-        if all(a.literal is not None or not a.unknown for a in rest):
-            raise SqlError("0A000", "substring by a pattern with an escape is not supported")
-    x = text_argument(binder, x)
-    values = [integer_argument(binder, a) for a in rest]
-    plain = [a.literal for a in rest if not a.unknown and a.literal and a.literal.isdigit()]
-    if len(plain) == len(rest) and plain[0].strip("0"):
-        return typed(f"substring({x.sql}, {', '.join(plain)})", TEXT, x, *values)
-    macro = {1: "pg_substring_from", 2: "pg_substring"}[len(values)]
-    wide = ", ".join(f"CAST({v.sql} AS BIGINT)" for v in values)
-    return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *values)
-
-
-def _of_pattern(binder: Binder, x: Typed, pattern: Typed) -> Typed:
-    """What a regular expression matches, or the first of its groups, which may have matched nothing."""
-    if pattern.literal is None or "(" in pattern.literal:
-        found = library.call(binder, "substring", [x, pattern])
-        assert found is not None
-        return found
-    x, pattern = text_argument(binder, x), text_argument(binder, pattern)
-    found_sql = f"regexp_extract({x.sql}, {pattern.sql}, 0, 's')"
-    return typed(
-        f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found_sql} END", TEXT, x, pattern
-    )
 
 
 @register("concat")

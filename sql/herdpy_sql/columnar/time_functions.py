@@ -1,4 +1,4 @@
-"""Functions of dates and times in the columnar engine: now(), date_trunc, EXTRACT, AT TIME ZONE.
+"""The clock and the dice in the columnar engine, EXTRACT, date_trunc and AT TIME ZONE.
 
 The clock is not read here: the moments of the transaction and of the statement come as parameters, so a
 query means the same wherever it runs. Functions register themselves in ``functions.FUNCTIONS``.
@@ -13,11 +13,12 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
-from herdpy_sql.columnar.functions import integer_argument, register
-from herdpy_sql.columnar.typed import Typed, no_function, once, typed
+from herdpy_sql.columnar.functions import call, register
+from herdpy_sql.duck import Typed, no_function, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.extracts import MONOTONOUS, unit_of
 from herdpy_sql.expr.syntax import interval_words
+from herdpy_sql.library.times import WHOLE_FIELDS
 from herdpy_sql.types import (
     DATE,
     DOUBLE,
@@ -27,6 +28,7 @@ from herdpy_sql.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     Base,
     SqlType,
 )
@@ -66,6 +68,16 @@ def _statement(binder: Binder, arguments: list[Typed]) -> Typed:
     return _timestamptz(STATEMENT_US)
 
 
+@register("random")
+def _random(binder: Binder, arguments: list[Typed]) -> Typed:
+    return Typed("random()", DOUBLE, volatile=True)
+
+
+@register("gen_random_uuid")
+def _gen_random_uuid(binder: Binder, arguments: list[Typed]) -> Typed:
+    return Typed("gen_random_uuid()", UUID, volatile=True)
+
+
 @handles(exp.CurrentDate)
 def _today(binder: Binder, node: Any, scope: Scope) -> Typed:
     return Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS DATE)", DATE, name="current_date")
@@ -85,90 +97,17 @@ def _local_time(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.AtTimeZone)
 def _at_zone(binder: Binder, node: Any, scope: Scope) -> Typed:
-    found = _in_zone(binder, binder.bind_all([node.args["zone"], node.this], scope))
-    return replace(found, name="timezone")
-
-
-@register("timezone")
-def _in_zone(binder: Binder, arguments: list[Typed]) -> Typed:
-    zone, x = arguments
-    zone = casts.coerce(binder, zone, TEXT)
-    if x.unknown:
-        x = casts.settle(binder, x, TIMESTAMPTZ)
-    if x.base is Base.DATE:
-        x = casts.cast(binder, x, TIMESTAMPTZ)
-    result = {Base.TIMESTAMP: TIMESTAMPTZ, Base.TIMESTAMPTZ: TIMESTAMP}.get(x.base)
-    if result is None:
-        raise no_function("pg_catalog.timezone", [zone, x])
-    return typed(f"timezone({zone.sql}, {x.sql})", result, x, zone)
-
-
-_UNITS = {
-    "microseconds", "milliseconds", "second", "minute", "hour", "day", "week", "month", "quarter", "year",
-    "decade", "century", "millennium",
-}  # fmt: skip
+    return call(binder, "timezone", binder.bind_all([node.args["zone"], node.this], scope))
 
 
 @handles(exp.TimestampTrunc)
 def _date_trunc(binder: Binder, node: Any, scope: Scope) -> Typed:
-    if node.args.get("zone") is not None:
-        return _date_trunc_within(binder, node, scope)
-    unit = str(node.args["unit"].name).lower().rstrip("()")
-    x = binder.bind(node.this, scope)
-    if x.unknown:
-        x = casts.settle(binder, x, TIMESTAMPTZ)
-    if x.base is Base.DATE:
-        x = casts.cast(binder, x, TIMESTAMPTZ)
-    if x.base is Base.INTERVAL:
-        found = library.call(binder, "date_trunc", [Typed(quote(unit), TEXT), x])
-        assert found is not None
-        return found
-    if x.base not in (Base.TIMESTAMP, Base.TIMESTAMPTZ):
-        raise no_function("date_trunc", [Typed("", TEXT), x])
-    if unit not in _UNITS:
-        raise SqlError("22023", f'unit "{unit}" not recognized for type {x.base.value}')
-    return replace(typed(_truncated(unit, x), x.type, x), name="date_trunc")
+    unit = Typed(quote(str(node.args["unit"].name).rstrip("()")), TEXT)
+    zone = node.args.get("zone")
+    rest = [node.this] if zone is None else [node.this, zone]
+    return call(binder, "date_trunc", [unit, *binder.bind_all(rest, scope)])
 
 
-def _date_trunc_within(binder: Binder, node: Any, scope: Scope) -> Typed:
-    """``date_trunc(unit, moment, zone)``: by the clock of that zone; within a day its offset stays."""
-    x = binder.bind(node.this, scope)
-    if not x.unknown and x.base not in (Base.TIMESTAMPTZ, Base.TIMESTAMP, Base.DATE):
-        raise no_function("date_trunc", [Typed("", TEXT), x, Typed("", TEXT)])
-    zone, unit = node.args["zone"], node.args["unit"]
-    moment = exp.Cast(this=node.this.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ))
-    local = exp.AtTimeZone(this=moment, zone=zone.copy())
-    whole = exp.TimestampTrunc(this=local, unit=unit.copy())
-    if str(unit.name).lower() in _WITHIN_DAY:
-        rest = exp.Paren(this=exp.Sub(this=local.copy(), expression=whole))
-        found = binder.bind(exp.Sub(this=moment.copy(), expression=rest), scope)
-    else:
-        found = binder.bind(exp.AtTimeZone(this=whole, zone=zone.copy()), scope)
-    return replace(found, name="date_trunc")
-
-
-_WITHIN_DAY = frozenset({"microseconds", "milliseconds", "second", "minute", "hour"})
-
-
-def _truncated(unit: str, x: Typed) -> str:
-    if unit in ("hour", "minute") and x.base is Base.TIMESTAMPTZ:
-        return f"pg_within_day({quote(unit)}, {x.sql})"
-    if unit not in ("decade", "century", "millennium"):
-        return f"date_trunc({quote(unit)}, {x.sql})"
-    if x.base is Base.TIMESTAMP:
-        return f"pg_{unit}({x.sql})"
-    return f"CAST(pg_{unit}(CAST({x.sql} AS TIMESTAMP)) AS TIMESTAMPTZ)"
-
-
-_FIELDS = {
-    "year": "pg_year(year({0}))", "month": "month({0})", "day": "day({0})", "hour": "hour({0})",
-    "minute": "minute({0})",
-    "quarter": "quarter({0})", "week": "weekofyear({0})", "dow": "dayofweek({0})", "isodow": "isodow({0})",
-    "doy": "dayofyear({0})", "isoyear": "pg_year(isoyear({0}))",
-    "decade": "CAST(floor(year({0}) / 10) AS BIGINT)",
-    "century": "century({0})",
-    "millennium": "millennium({0})",
-}  # fmt: skip
 _DATE_FIELDS = {
     "year",
     "month",
@@ -219,7 +158,7 @@ def extract(binder: Binder, unit: str, x: Typed) -> Typed:
         x = casts.cast(binder, x, TIMESTAMP)
     if unit in _OFFSETS or unit == "julian":
         raise SqlError("0A000", f'unit "{unit}" not supported for type {base.value}')
-    if unit not in _FIELDS and unit not in _SCALED and unit not in _OFFSETS:
+    if unit not in WHOLE_FIELDS and unit not in _SCALED and unit not in _OFFSETS:
         raise SqlError("22023", f'unit "{unit}" not recognized for type {base.value}')
     if (base is Base.DATE and unit not in _DATE_FIELDS) or (base is Base.TIME and unit in _DATE_FIELDS):
         raise SqlError("0A000", f'unit "{unit}" not supported for type {base.value}')
@@ -232,7 +171,7 @@ def extract(binder: Binder, unit: str, x: Typed) -> Typed:
                 f"CAST({sql} * CAST('{small}' AS DECIMAL({scale},{scale})) AS DECIMAL({10 + scale},{scale}))"
             )
         return typed(sql, NUMERIC, x, dec=(10 + scale, scale))
-    form = _FIELDS.get(unit)
+    form = WHOLE_FIELDS.get(unit)
     if form is None:
         raise SqlError("22023", f'unit "{unit}" not recognized for type {base.value}')
     return once(x, lambda x: _of_finite(x, f"CAST({form.format(x.sql)} AS DECIMAL(10,0))", unit, (10, 0)))
@@ -256,38 +195,8 @@ def _of_finite(x: Typed, sql: str, unit: str, dec: tuple[int, int]) -> Typed:
 _NO_INFINITY = "NaN and infinity are not supported in type numeric"
 
 
-@register("date_part")
-def _date_part(binder: Binder, arguments: list[Typed]) -> Typed:
-    """Vectorised for the fields that are whole numbers of a moment; the library's for what remains."""
-    unit, x = arguments
-    if x.unknown:
-        x = casts.settle(binder, x, TIMESTAMPTZ)
-    field = unit_of(unit.literal or "")
-    form = _FIELDS.get(field)
-    if form is None or x.base not in (Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ):
-        found = library.call(binder, "date_part", [unit, x])
-        if found is None:
-            raise no_function("date_part", [unit, x])
-        return found
-    if x.base is not Base.TIMESTAMP:  # a date's, too, which is midnight there
-        x = casts.cast(binder, x, TIMESTAMP)
-    era = f"WHEN {{0}} > TIMESTAMP '2000-01-01' THEN {_INF} WHEN {{0}} IS NOT NULL THEN -{_INF}"
-    infinite = era if field in MONOTONOUS else ""
-    whole = f"CASE WHEN isfinite({{0}}) THEN CAST({form} AS DOUBLE) {infinite} END"
-    return once(x, lambda x: typed(whole.format(x.sql), DOUBLE, x))
-
-
-_INF = "CAST('inf' AS DOUBLE)"
-
-
 @handles(exp.Interval)
 def _interval(binder: Binder, node: Any, scope: Scope) -> Typed:
     if not isinstance(node.this, exp.Literal):
         raise SqlError("0A000", "INTERVAL of anything but a literal is not supported")
     return casts.settle(binder, Typed("", SqlType(Base.UNKNOWN), literal=interval_words(node)), INTERVAL)
-
-
-@register("make_date")
-def _make_date(binder: Binder, arguments: list[Typed]) -> Typed:
-    y, m, d = (integer_argument(binder, a) for a in arguments)
-    return typed(f"make_date({y.sql}, {m.sql}, {d.sql})", DATE, y, m, d)

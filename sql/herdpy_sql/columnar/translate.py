@@ -14,7 +14,6 @@ from herdpy_sql.columnar import casts, queries
 from herdpy_sql.columnar import conditions as _conditions  # noqa: F401
 from herdpy_sql.columnar import functions as _functions  # noqa: F401
 from herdpy_sql.columnar import library_calls as _library_calls  # noqa: F401
-from herdpy_sql.columnar import number_functions as _number_functions  # noqa: F401
 from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
 from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
 from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
@@ -23,7 +22,7 @@ from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.columnar.scope import BoundQuery
-from herdpy_sql.columnar.typed import Typed, numeric_text, over_elements, retyped, stored_dec
+from herdpy_sql.duck import Typed, numeric_text, over_elements, retyped, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of

@@ -18,7 +18,7 @@ from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import condition, order_key
 from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.queries import direction_of
-from herdpy_sql.columnar.typed import Typed, duck_type, no_function, numeric_text, typed
+from herdpy_sql.duck import Typed, duck_type, no_function, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, DOUBLE, INTEGER, TEXT, Base, SqlType
 

@@ -16,7 +16,7 @@ from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, Rel, Scope
-from herdpy_sql.columnar.typed import Typed, numeric_text, retyped
+from herdpy_sql.duck import Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
 

@@ -1,4 +1,4 @@
-"""Binding of calls: of ``functions.FUNCTIONS``, of the library's functions, of sequences; and of arrays.
+"""Binding of calls: of the library's functions, of sequences; and of arrays.
 
 Each handler takes the binder and a node of the syntax tree. sqlglot has classes of its own for many
 functions; they are brought to PostgreSQL's names and the order of its arguments. nextval and its relatives
@@ -18,10 +18,9 @@ from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import coerce, settle, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.extracts import extractor
-from herdpy_sql.expr.functions import FUNCTIONS
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import call, library_call
-from herdpy_sql.expr.resolve import can_coerce, choose
+from herdpy_sql.expr.operate import library_call
+from herdpy_sql.expr.resolve import can_coerce
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
     filled,
@@ -121,13 +120,7 @@ def bind_sequence_call(binder: ExprBinder, name: str, args: Sequence[exp.Express
                 for one, target in zip(bound, wanted, strict=True)
             )
             return n.SequenceCall(t.BIGINT, name, tuple(given))
-    types = ", ".join(arg.type.base.value for arg in bound)
-    raise SqlError(
-        "42883",
-        f"function {name}({types}) does not exist",
-        hint="No function matches the given name and argument types. "
-        "You might need to add explicit type casts.",
-    )
+    raise no_function(name, [arg.type for arg in bound])
 
 
 def _plain(node: exp.Expression) -> exp.Expression:
@@ -152,8 +145,8 @@ def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     kind = type(node)
     if kind in FUNCTION_CLASSES:
         name, places = FUNCTION_CLASSES[kind]
-        if kind is exp.RegexpReplace or (name not in FUNCTIONS and name not in ROUTINES):
-            raise NotOwn(name)  # of regexp_replace the library has the longer forms alone
+        if name not in ROUTINES:
+            raise NotOwn(name)
         args = [node.args[place] for place in places if node.args.get(place) is not None]
         extra = {key for key, value in node.args.items() if value and key not in places}
         if extra - {"is_left", "binary", "big_int", "ignore_nulls"}:
@@ -170,20 +163,20 @@ def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
 def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
     """Choose among the candidates of ``name``. SqlError 42883 when none fits."""
     bound = [binder.bind(arg) for arg in args]
-    chosen = choose(FUNCTIONS.get(name, ()), [arg.type.base for arg in bound], f"function {name}")
-    if chosen is None or chosen.function is n.NOT_OWN:
-        found = library_call(name, bound, binder.params)
-        if found is not None:
-            return found
-    if chosen is None:
-        types = ", ".join(arg.type.name for arg in bound)
-        raise SqlError(
-            "42883",
-            f"function {name}({types}) does not exist",
-            hint="No function matches the given name and argument types. "
-            "You might need to add explicit type casts.",
-        )
-    return call(chosen, bound, binder.params)
+    found = library_call(name, bound, binder.params)
+    if found is None:
+        raise no_function(name, [arg.type for arg in bound])
+    return found
+
+
+def no_function(name: str, types: Sequence[SqlType]) -> SqlError:
+    """SqlError 42883 as PostgreSQL words it."""
+    return SqlError(
+        "42883",
+        f"function {name}({', '.join(one.name for one in types)}) does not exist",
+        hint="No function matches the given name and argument types. "
+        "You might need to add explicit type casts.",
+    )
 
 
 def _anonymous(binder: ExprBinder, name: str, args: list[exp.Expression]) -> n.Expr:
@@ -191,8 +184,6 @@ def _anonymous(binder: ExprBinder, name: str, args: list[exp.Expression]) -> n.E
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
     if name == "clock_timestamp" and not args:
         return _volatile(binder, t.TIMESTAMPTZ, name)
-    if name in FUNCTIONS:
-        return by_name(binder, name, args)
     if name in SEQUENCE_FUNCTIONS:
         return bind_sequence_call(binder, name, args)
     if name in ROUTINES:
@@ -233,9 +224,11 @@ def _at_time_zone(binder: ExprBinder, node: exp.AtTimeZone) -> n.Expr:
 
 def _date_trunc(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     unit = node.args.get("unit")
-    if not isinstance(unit, exp.Var) or node.args.get("zone") is not None:
+    if not isinstance(unit, exp.Var):
         raise NotOwn("date_trunc")
-    return by_name(binder, "date_trunc", [exp.Literal.string(unit.name), node.this])
+    zone = node.args.get("zone")
+    rest = [node.this] if zone is None else [node.this, zone]
+    return by_name(binder, "date_trunc", [exp.Literal.string(unit.name), *rest])
 
 
 def _trim(binder: ExprBinder, node: exp.Trim) -> n.Expr:

@@ -16,19 +16,15 @@ from herdpy.codec.kinds import (
     TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
 )
-from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
-from herdpy_sql.expr.nodes import NOT_OWN, Function, NotOwn
-from herdpy_sql.expr.resolve import Signature
+from herdpy_sql.expr.nodes import Function, NotOwn
 from herdpy_sql.types import Base
 from herdpy_sql.values.moments import (
     DAY_US,
-    check_date,
     check_timestamp,
     civil_from_days,
     days_from_civil,
-    days_in_month,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +179,7 @@ _STEPS = {
 }
 
 
-def _truncate(field: str, us: int) -> int:
+def truncate(field: str, us: int) -> int:
     """date_trunc of a TIMESTAMP. SqlError 22023 for an unknown field."""
     if us in _INFINITE:
         return us
@@ -213,9 +209,10 @@ def _truncate(field: str, us: int) -> int:
     return check_timestamp(start * DAY_US)
 
 
-def _truncate_zoned(clock: Clock, field: str, us: int) -> int:
+def truncate_zoned(clock: Clock, field: str, us: int) -> int:
+    """date_trunc of a TIMESTAMPTZ, by the clock of its zone. SqlError 22023 for an unknown field."""
     local = zones.to_local(us, clock.zone)
-    start = _truncate(field, local)
+    start = truncate(field, local)
     # A part of a day keeps the offset: what a clock shows twice would have two meanings.
     return us - (local - start) if is_within_day(field) else zones.to_utc(start, clock.zone)
 
@@ -223,37 +220,3 @@ def _truncate_zoned(clock: Clock, field: str, us: int) -> int:
 def is_within_day(field: str) -> bool:
     """Whether date_trunc to that field keeps the day."""
     return _ALIASES.get(field.lower(), field.lower()) in _STEPS
-
-
-def at_zone(zone: str, us: int) -> int:
-    """TIMESTAMPTZ AT TIME ZONE zone: the local TIMESTAMP."""
-    return zones.to_local(us, zone)
-
-
-def from_zone(zone: str, us: int) -> int:
-    """TIMESTAMP AT TIME ZONE zone: the TIMESTAMPTZ."""
-    return zones.to_utc(us, zone)
-
-
-def _make_date(year: int, month: int, day: int) -> int:
-    shown = year + 1 if year < 0 else year
-    if year == 0 or not 1 <= month <= 12 or not 1 <= day <= days_in_month(shown, month):
-        raise SqlError("22008", f"date field value out of range: {year}-{month:02d}-{day:02d}")
-    return check_date(days_from_civil(shown, month, day))
-
-
-TRUNCATION: dict[str, list[Signature]] = {
-    "date_trunc": [
-        Signature((B.TEXT, B.TIMESTAMP), t.TIMESTAMP, Function("date_trunc", _truncate)),
-        Signature(
-            (B.TEXT, B.TIMESTAMPTZ), t.TIMESTAMPTZ, Function("date_trunc", _truncate_zoned, needs_clock=True)
-        ),
-        Signature((B.TEXT, B.INTERVAL), t.INTERVAL, NOT_OWN),
-    ],
-    "timezone": [
-        Signature((B.TEXT, B.TIMESTAMP), t.TIMESTAMPTZ, Function("timezone", from_zone)),
-        Signature((B.TEXT, B.TIMESTAMPTZ), t.TIMESTAMP, Function("timezone", at_zone)),
-        Signature((B.TEXT, B.TIME), t.TIME, NOT_OWN),
-    ],
-    "make_date": [Signature((B.INTEGER,) * 3, t.DATE, Function("make_date", _make_date))],
-}

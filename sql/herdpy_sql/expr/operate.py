@@ -163,9 +163,11 @@ def library_call(
 
     ``dimensions``: of the array that it gives, where they are not its arguments'.
     """
-    found = resolve(name, [arg.type for arg in args])
+    found = resolve(name, tuple([arg.type for arg in args]))
     if found is None:
         return None
+    if found.routine.refused:
+        raise NotOwn(found.routine.refused)
     if found.routine.setof:
         raise NotOwn(f"set-returning {name}")
     coerced = tuple(

@@ -197,7 +197,7 @@ BINARY: dict[str, list[Signature]] = {
     ],
     "^": [
         _same("^", B.DOUBLE, float_power),
-        Signature((B.NUMERIC, B.NUMERIC), t.NUMERIC, NOT_OWN),
+        _same("^", B.NUMERIC, numeric.power),
     ],
     "&": [_same("&", base, lambda a, b: a & b) for base in INTS],
     "|": [_same("|", base, lambda a, b: a | b) for base in INTS],

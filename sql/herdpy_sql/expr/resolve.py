@@ -7,14 +7,14 @@ where UNKNOWN stands for literals and parameters that have no type yet.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import can_cast
 from herdpy_sql.types import FACTS, Base, SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from herdpy_sql.expr.nodes import Function
 
@@ -36,7 +36,18 @@ def category(base: Base) -> str:
     return FACTS[base].category
 
 
-def choose(candidates: Sequence[Signature], types: Sequence[Base], name: str) -> Signature | None:
+class Candidate(Protocol):
+    """What is chosen among: it has types of arguments."""
+
+    @property
+    def args(self) -> tuple[Base, ...]:
+        """One for each argument."""
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def choose(candidates: Sequence[C], types: Sequence[Base], name: str) -> C | None:
     """The candidate for arguments of these types, or None. SqlError 42725 when none is the best."""
     wanted = tuple(types)
     possible = [c for c in candidates if len(c.args) == len(wanted)]
@@ -71,13 +82,13 @@ def can_coerce(source: Base, target: Base) -> bool:
     return source is target or source is B.UNKNOWN or can_cast(source, target, "implicit")
 
 
-def _most(candidates: list[Signature], score: object) -> list[Signature]:
-    scores = [score(candidate) for candidate in candidates]  # type: ignore[operator]
+def _most(candidates: list[C], score: Callable[[C], int]) -> list[C]:
+    scores = [score(candidate) for candidate in candidates]
     best = max(scores)
     return [candidate for candidate, points in zip(candidates, scores, strict=True) if points == best]
 
 
-def _exact_or_preferred(candidate: Signature, types: Sequence[Base]) -> int:
+def _exact_or_preferred(candidate: Candidate, types: Sequence[Base]) -> int:
     return sum(
         arg is given or (arg in PREFERRED and category(arg) == category(given))
         for arg, given in zip(candidate.args, types, strict=True)
@@ -85,7 +96,7 @@ def _exact_or_preferred(candidate: Signature, types: Sequence[Base]) -> int:
     )
 
 
-def _guess_unknown(candidates: list[Signature], types: Sequence[Base]) -> list[Signature]:
+def _guess_unknown(candidates: list[C], types: Sequence[Base]) -> list[C]:
     """Rules 4.e and 4.f for operators: guess the categories of unknown arguments, then their types."""
     remaining = candidates
     resolved = True

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from herdpy_sql.duck import Typed
 from herdpy_sql.expr.casts import castable
+from herdpy_sql.expr.resolve import choose
 from herdpy_sql.types import TEXT, Base, SqlType, array_of, with_dimensions
 
 
@@ -21,6 +23,8 @@ class Poly(enum.Enum):
 
 
 Argument = SqlType | Poly
+DuckText = Callable[..., Typed | None]
+"""What makes DuckDB's text of a call of its typed arguments, or None where they are not such that it can."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,8 +40,9 @@ class Routine:
         clocked: ``call`` takes the statement's Clock before them (and after ``typed``'s).
         setof: it gives a list, each element of which is a row.
         columns: the names and types of a row's columns where it has several; a row is a tuple of them.
-        duck: DuckDB's text of the same, with a place such as ``{0}`` for each argument; where there is none,
-            the columnar engine calls ``call``. Arguments and result are of plain types then.
+        duck: the same in DuckDB: a text with a place such as ``{0}`` for each argument, or what makes it of
+            the typed arguments (None where it cannot). Where there is none, DuckDB calls ``call``.
+        refused: why a call is refused (0A000), of a function that PostgreSQL has.
     """
 
     name: str
@@ -50,7 +55,8 @@ class Routine:
     clocked: bool = False
     setof: bool = False
     columns: tuple[tuple[str, SqlType], ...] = ()
-    duck: str = ""
+    duck: str | DuckText = ""
+    refused: str = ""
 
 
 ROUTINES: dict[str, list[Routine]] = {}
@@ -102,7 +108,8 @@ def routine_of(found: Resolved) -> Callable[..., Any]:
     return lambda *values: call(found, *values)
 
 
-def resolve(name: str, types: Sequence[SqlType]) -> Resolved | None:
+@functools.lru_cache(maxsize=4096)
+def resolve(name: str, types: tuple[SqlType, ...]) -> Resolved | None:
     """The candidate for arguments of these types (UNKNOWN: literals and parameters that have none yet).
 
     None when there is none. SqlError 42725 when several fit as well.
@@ -122,10 +129,25 @@ def resolve(name: str, types: Sequence[SqlType]) -> Resolved | None:
         return None
     least = min(cost for cost, _ in best)
     found = [one for cost, one in best if cost == least]
+    if len(found) > 1 and all(isinstance(arg, SqlType) for one in found for arg in one.routine.args):
+        return _chosen(name, found, types)
     if len(found) > 1 and not all(one.base is Base.UNKNOWN for one in types):
         first = [one for one in found if _prefers(one, types)]
         found = first or found
     return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    args: tuple[Base, ...]
+    call: Resolved
+
+
+def _chosen(name: str, found: Sequence[Resolved], types: Sequence[SqlType]) -> Resolved | None:
+    """Of candidates that cost the same, by PostgreSQL's rules for what is not polymorphic."""
+    candidates = [_Candidate(tuple(arg.base for arg in one.args), one) for one in found]
+    chosen = choose(candidates, [one.base for one in types], f"function {name}")
+    return None if chosen is None else chosen.call
 
 
 def _prefers(one: Resolved, types: Sequence[SqlType]) -> bool:
@@ -213,4 +235,4 @@ def _concrete(arg: Argument, given: SqlType, element: SqlType | None, dimensions
         assert element is not None
         return element
     assert isinstance(arg, SqlType)
-    return arg
+    return given if arg.base is given.base is Base.CHAR else arg  # its length says how many blanks it has

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from herdpy_sql.duck import Typed, constant_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, Base, array_of
+from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import letter_case, to_text
 
 _TEXTS = array_of(Base.TEXT)
@@ -177,6 +178,62 @@ def _quoted_nullable(found: Resolved, clock: Clock, value: Any) -> str:
     return "NULL" if value is None else _quoted(found, clock, value)
 
 
+# ---------------------------------------------------------------------------- lengths and parts
+
+_BLANKS = SqlType(Base.CHAR)
+
+
+def _padded_length(found: Resolved, text: str) -> int:
+    """Of CHAR(n), which is held without its trailing blanks."""
+    return len(text.encode()) + max((found.args[0].length or 0) - len(text), 0)
+
+
+def _duck_padded_length(x: Typed) -> Typed:
+    blanks = f"greatest({x.type.length or 0} - length({x.sql}), 0)"
+    return typed(f"CAST(strlen({x.sql}) + {blanks} AS INTEGER)", INTEGER, x)
+
+
+add("octet_length", (TEXT,), INTEGER, lambda text: len(text.encode()), duck="CAST(strlen({0}) AS INTEGER)")
+add("octet_length", (BYTEA,), INTEGER, len, duck="CAST(octet_length({0}) AS INTEGER)")
+add("octet_length", (_BLANKS,), INTEGER, _padded_length, typed=True, duck=_duck_padded_length)
+
+
+def _part(text: Any, start: int, length: int | None = None) -> Any:
+    """substring() by places, of text or bytes."""
+    if length is None:
+        return text[max(start - 1, 0) :]
+    if length < 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    end = start - 1 + length
+    return text[max(start - 1, 0) : max(end, 0)]
+
+
+def _duck_part(x: Typed, *places: Typed) -> Typed:
+    plain = [one.literal for one in places if one.literal and one.literal.isdigit()]
+    if len(plain) == len(places) and plain[0].strip("0"):
+        return typed(f"substring({x.sql}, {', '.join(plain)})", TEXT, x, *places)
+    macro = {1: "pg_substring_from", 2: "pg_substring"}[len(places)]
+    wide = ", ".join(f"CAST({one.sql} AS BIGINT)" for one in places)
+    return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *places)
+
+
+def _duck_match(x: Typed, pattern: Typed) -> Typed | None:
+    """What a pattern without groups matches; of another the first group is meant, which may match nothing."""
+    if constant_text(pattern) is None or "(" in pattern.sql:
+        return None
+    found = f"regexp_extract({x.sql}, {pattern.sql}, 0, 's')"
+    return typed(f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found} END", TEXT, x, pattern)
+
+
+for _name in ("substring", "substr"):
+    for _counts in ((INTEGER,), (INTEGER, INTEGER)):
+        add(_name, (TEXT, *_counts), TEXT, _part, duck=_duck_part)
+        add(_name, (BYTEA, *_counts), BYTEA, _part)
+add(
+    "substring", (TEXT, TEXT, TEXT), TEXT, _part,
+    refused="substring by a pattern with an escape is not supported",
+)  # fmt: skip
+
 add("bit_length", (TEXT,), INTEGER, lambda text: 8 * len(text.encode()))
 add("bit_length", (BYTEA,), INTEGER, lambda data: 8 * len(data))
 add("unistr", (TEXT,), TEXT, lambda text: text.encode().decode("unicode_escape") if "\\" in text else text)
@@ -286,7 +343,7 @@ def _match(text: str, pattern: str, flags: str = "") -> Any:
     return None if match is None else _groups(match)
 
 
-@routine("substring", (TEXT, TEXT), TEXT)
+@routine("substring", (TEXT, TEXT), TEXT, duck=_duck_match)
 def _substring(text: str, pattern: str) -> str | None:
     """The match, or what its first group matched: NULL where that is not a part of the match."""
     match = _compiled(pattern, "")[0].search(text)
@@ -365,6 +422,11 @@ def _instr(
     return found[number - 1].span(group)[end] + 1
 
 
+def _replace_matches(text: str, pattern: str, new: str, flags: str = "") -> str:
+    """The first of them, or all where the flags say "g"."""
+    return _replace_from(text, pattern, new, 1, 0 if "g" in flags else 1, flags)
+
+
 def _replace_from(text: str, pattern: str, new: str, start: int, number: int = 1, flags: str = "") -> str:
     """``number`` 0 means all of them; "g" is of no meaning beside it."""
     _positive("start", start), _positive("n", number, 0)
@@ -397,6 +459,14 @@ _SHAPE_OF_INSTR = (TEXT, TEXT, INTEGER, INTEGER, INTEGER, TEXT, INTEGER)
 for _places in range(2, 8):
     add("regexp_instr", _SHAPE_OF_INSTR[:_places], INTEGER, _instr)
 _SHAPE_OF_REPLACE = (TEXT, TEXT, TEXT, INTEGER, INTEGER, TEXT)
+add(
+    "regexp_replace", _SHAPE_OF_REPLACE[:3], TEXT, _replace_matches,
+    duck="regexp_replace({0}, {1}, pg_replacement({2}), 's')",
+)  # fmt: skip
+add(
+    "regexp_replace", (TEXT, TEXT, TEXT, TEXT), TEXT, _replace_matches,
+    duck="pg_regexp_replace({0}, {1}, {2}, {3})",
+)  # fmt: skip
 for _places in range(4, 7):
     add("regexp_replace", _SHAPE_OF_REPLACE[:_places], TEXT, _replace_from)
 add("regexp_like", (TEXT, TEXT), BOOLEAN, lambda text, p: _compiled(p, "")[0].search(text) is not None)

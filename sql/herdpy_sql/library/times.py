@@ -20,16 +20,33 @@ from herdpy.codec.kinds import (
     Interval,
 )
 from herdpy_sql import types as t
+from herdpy_sql.duck import Typed, constant_text, let, once, retyped, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
-from herdpy_sql.expr.extracts import MONOTONOUS, extractor, is_field, unit_of
+from herdpy_sql.expr.extracts import (
+    MONOTONOUS,
+    extractor,
+    is_field,
+    is_within_day,
+    truncate,
+    truncate_zoned,
+    unit_of,
+)
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.library.routine import add, routine
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, array_of
 from herdpy_sql.values import intervals
+from herdpy_sql.values.form import quote
 from herdpy_sql.values.intervals import parse_interval
-from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
+from herdpy_sql.values.moments import (
+    DAY_US,
+    check_date,
+    check_timestamp,
+    civil_from_days,
+    days_from_civil,
+    days_in_month,
+)
 
 _HOUR = 3_600_000_000
 _INFINITE = frozenset({TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY})
@@ -189,6 +206,76 @@ def extract_of_interval(unit: str, value: Interval) -> Decimal:
     raise SqlError("22023", f'unit "{unit}" not recognized for type interval')
 
 
+_BY_MACRO = ("decade", "century", "millennium")
+_TRUNCATED = (
+    *("microseconds", "milliseconds", "second", "minute", "hour"),
+    *("day", "week", "month", "quarter", "year", *_BY_MACRO),
+)
+
+
+def _duck_trunc(unit: Typed, x: Typed) -> Typed | None:
+    """date_trunc() to a unit that is known, of a moment; of one with a zone by the session's clock."""
+    name = (constant_text(unit) or "").lower()
+    if name not in _TRUNCATED:
+        return None
+    if name in ("hour", "minute") and x.base is Base.TIMESTAMPTZ:
+        sql = f"pg_within_day({quote(name)}, {x.sql})"
+    elif name not in _BY_MACRO:
+        sql = f"date_trunc({quote(name)}, {x.sql})"
+    elif x.base is Base.TIMESTAMP:
+        sql = f"pg_{name}({x.sql})"
+    else:
+        sql = f"CAST(pg_{name}(CAST({x.sql} AS TIMESTAMP)) AS TIMESTAMPTZ)"
+    return typed(sql, x.type, x)
+
+
+def _duck_trunc_in_zone(unit: Typed, x: Typed, zone: Typed) -> Typed | None:
+    """By the clock of that zone; within a day its offset stays."""
+    name = (constant_text(unit) or "").lower()
+    local = Typed("v.local", t.TIMESTAMP)
+    whole = _duck_trunc(unit, local)
+    if whole is None:
+        return None
+    sql = f"v.x - (v.local - {whole.sql})" if is_within_day(name) else f"timezone(v.zone, {whole.sql})"
+    inner = let({"x": "v.x", "zone": "v.zone", "local": "timezone(v.zone, v.x)"}, sql)
+    return typed(let({"x": x.sql, "zone": zone.sql}, inner), t.TIMESTAMPTZ, x, zone)
+
+
+def _trunc_in_zone(unit: str, us: int, zone: str) -> int:
+    return truncate_zoned(Clock(0, 0, zone), unit, us)
+
+
+add("date_trunc", (t.TEXT, t.TIMESTAMP), t.TIMESTAMP, truncate, duck=_duck_trunc)
+add("date_trunc", (t.TEXT, t.TIMESTAMPTZ), t.TIMESTAMPTZ, truncate_zoned, clocked=True, duck=_duck_trunc)
+add("date_trunc", (t.TEXT, t.TIMESTAMPTZ, t.TEXT), t.TIMESTAMPTZ, _trunc_in_zone, duck=_duck_trunc_in_zone)
+
+
+def _from_zone(zone: str, us: int) -> int:
+    return zones.to_utc(us, zone)
+
+
+def _to_zone(zone: str, us: int) -> int:
+    return zones.to_local(us, zone)
+
+
+def _duck_in_zone(zone: Typed, x: Typed) -> Typed:
+    result = t.TIMESTAMPTZ if x.base is Base.TIMESTAMP else t.TIMESTAMP
+    return typed(f"timezone({zone.sql}, {x.sql})", result, x, zone)
+
+
+add("timezone", (t.TEXT, t.TIMESTAMP), t.TIMESTAMPTZ, _from_zone, duck=_duck_in_zone)
+add("timezone", (t.TEXT, t.TIMESTAMPTZ), t.TIMESTAMP, _to_zone, duck=_duck_in_zone)
+add("timezone", (t.TEXT, t.TIME), t.TIME, _to_zone, refused="type time with time zone is not supported")
+
+
+@routine("make_date", (t.INTEGER,) * 3, t.DATE, duck="make_date(pg_shownyear({0}), {1}, {2})")
+def _make_date(year: int, month: int, day: int) -> int:
+    shown = year + 1 if year < 0 else year
+    if year == 0 or not 1 <= month <= 12 or not 1 <= day <= days_in_month(shown, month):
+        raise SqlError("22008", f"date field value out of range: {year}-{month:02d}-{day:02d}")
+    return check_date(days_from_civil(shown, month, day))
+
+
 @routine("date_trunc", (t.TEXT, t.INTERVAL), t.INTERVAL)
 def _trunc(unit: str, value: Interval) -> Interval:
     unit = unit_of(unit)
@@ -331,12 +418,39 @@ def _of_timestamp(unit: str, us: int, base: Base = Base.TIMESTAMP) -> float | No
     return None
 
 
-@routine("date_part", (t.TEXT, t.DATE), t.DOUBLE)
+WHOLE_FIELDS = {
+    "year": "pg_year(year({0}))", "month": "month({0})", "day": "day({0})", "hour": "hour({0})",
+    "minute": "minute({0})",
+    "quarter": "quarter({0})", "week": "weekofyear({0})", "dow": "dayofweek({0})", "isodow": "isodow({0})",
+    "doy": "dayofyear({0})", "isoyear": "pg_year(isoyear({0}))",
+    "decade": "CAST(floor(year({0}) / 10) AS BIGINT)",
+    "century": "century({0})",
+    "millennium": "millennium({0})",
+}  # fmt: skip
+"""The fields of a moment that are whole numbers, in DuckDB."""
+_INF = "CAST('inf' AS DOUBLE)"
+
+
+def _duck_part(unit: Typed, x: Typed) -> Typed | None:
+    """Vectorised for the fields that are whole numbers of a moment."""
+    field = unit_of(constant_text(unit) or "")
+    form = WHOLE_FIELDS.get(field)
+    if form is None:
+        return None
+    if x.base is not Base.TIMESTAMP:  # a date's, too, which is midnight there
+        x = retyped(x, f"CAST({x.sql} AS TIMESTAMP)", t.TIMESTAMP)
+    era = f"WHEN {{0}} > TIMESTAMP '2000-01-01' THEN {_INF} WHEN {{0}} IS NOT NULL THEN -{_INF}"
+    infinite = era if field in MONOTONOUS else ""
+    whole = f"CASE WHEN isfinite({{0}}) THEN CAST({form} AS DOUBLE) {infinite} END"
+    return once(x, lambda x: typed(whole.format(x.sql), t.DOUBLE, x))
+
+
+@routine("date_part", (t.TEXT, t.DATE), t.DOUBLE, duck=_duck_part)
 def _of_date(unit: str, days: int) -> float | None:
     return _of_timestamp(unit, _DATES[days] if days in _DATES else check_timestamp(days * DAY_US))
 
 
-@routine("date_part", (t.TEXT, t.TIMESTAMPTZ), t.DOUBLE, clocked=True)
+@routine("date_part", (t.TEXT, t.TIMESTAMPTZ), t.DOUBLE, clocked=True, duck=_duck_part)
 def _of_moment(clock: Clock, unit: str, us: int) -> float | None:
     name = unit_of(unit)
     if us in _INFINITIES or name == "epoch":
@@ -359,7 +473,7 @@ def _of_interval(unit: str, value: Interval) -> float:
     return float(extract_of_interval(unit, value))
 
 
-add("date_part", (t.TEXT, t.TIMESTAMP), t.DOUBLE, _of_timestamp)
+add("date_part", (t.TEXT, t.TIMESTAMP), t.DOUBLE, _of_timestamp, duck=_duck_part)
 
 
 # extract of what the columnar engine has no form for: its unit is one that ``extractor`` has.

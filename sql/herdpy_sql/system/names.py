@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.functions import FUNCTIONS
 from herdpy_sql.library import ROUTINES, Routine
 from herdpy_sql.quoting import RESERVED
 from herdpy_sql.system.calls import NATIVE, SPECIAL
@@ -422,10 +421,8 @@ def _name(context: Context, text: str, name: str, oids: list[int] | None) -> str
 
 def _count(name: str, oids: list[int] | None) -> int:
     """How many functions there are of a name, for arguments of these types; of some the name is enough."""
-    if name in FUNCTIONS or name in ROUTINES:
-        candidates = FUNCTIONS.get(name, ())
-        own = sum(oids is None or [SqlType(base).oid for base in one.args] == oids for one in candidates)
-        return own + sum(oids is None or _takes(one, oids) for one in ROUTINES.get(name, ()))
+    if name in ROUTINES:
+        return sum(oids is None or _takes(one, oids) for one in ROUTINES[name])
     return int(name in known_procedures() or name in SPECIAL or name in NATIVE or name in _OF_MOMENTS)
 
 

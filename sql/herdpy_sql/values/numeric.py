@@ -85,6 +85,8 @@ def fit(value: Decimal, sql_type: SqlType) -> Decimal:
         return value
     scale = sql_type.scale or 0
     result = rescale(value, scale)
+    if scale < 0:
+        result = rescale(result, 0)
     if result.adjusted() >= precision - scale and result:
         bound = f"10^{precision - scale}" if precision > scale else "1" if precision == scale else ""
         raise SqlError(

@@ -1,6 +1,7 @@
 """A bound expression: DuckDB text with PostgreSQL's type.
 
-This is what the binder's handlers pass to each other. NUMERIC has two representations in DuckDB:
+This is what the handlers of the columnar engine pass to each other, and what the library's functions take and
+give that are written in DuckDB's SQL. NUMERIC has two representations in DuckDB:
 ``dec=(p, s)``, a native DECIMAL(p, s), wherever its digits are known to fit, and text (``dec`` None)
 that exact Python functions compute on. A native value whose rows may differ in display scale (the
 branches of a CASE) carries the scale of each row in ``scale_sql``.
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Kind
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, SMALLINT, Base, SqlType
+from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, Base, SqlType
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -250,14 +251,20 @@ def decimal_text(x: Typed, dec: tuple[int, int]) -> str:
     return f"CAST({constant[1] if constant else x.sql} AS DECIMAL({dec[0]},{dec[1]}))"
 
 
+_TEXT_CONSTANT = re.compile(r"'((?:[^']|'')*)'")
+
+
+def constant_text(x: Typed) -> str | None:
+    """The text that ``x`` is, if it is a quoted one; None of what is known only when the query runs."""
+    found = _TEXT_CONSTANT.fullmatch(x.sql)
+    return None if found is None else found[1].replace("''", "'")
+
+
 def integer_type(value: int) -> SqlType | None:
     """The type of an integer literal, None when only NUMERIC holds it."""
     if -(2**31) <= value < 2**31:
         return INTEGER
     return BIGINT if -(2**63) <= value < 2**63 else None
-
-
-__all__ = ["BIGINT", "INTEGER", "NUMERIC", "SMALLINT", "Typed", "typed"]
 
 
 def no_operator(symbol: str, a: Typed, b: Typed | None) -> SqlError:

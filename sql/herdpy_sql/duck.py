@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from herdpy.codec.kinds import Kind
 from herdpy_sql.errors import SqlError
@@ -85,6 +85,16 @@ class Typed:
     def is_text_numeric(self) -> bool:
         """Whether it is a NUMERIC in the text representation."""
         return self.type.base is Base.NUMERIC and self.dec is None and not self.array
+
+
+class Digits(Protocol):
+    """How many digits a NUMERIC that is computed natively may have."""
+
+    def digits(self, precision: int, scale: int) -> int:
+        """The precision to compute with where a result may have ``precision`` digits."""
+
+    def product_digits(self, one: int, other: int, scale: int) -> int:
+        """:meth:`digits` of a product of factors of so many digits each."""
 
 
 def typed(sql: str, type_: SqlType, *parts: Typed, dec: tuple[int, int] | None = None) -> Typed:
@@ -265,30 +275,3 @@ def integer_type(value: int) -> SqlType | None:
     if -(2**31) <= value < 2**31:
         return INTEGER
     return BIGINT if -(2**63) <= value < 2**63 else None
-
-
-def no_operator(symbol: str, a: Typed, b: Typed | None) -> SqlError:
-    """42883 in PostgreSQL's words."""
-    left = f"{type_name(a)} {symbol} " if b is not None else f"{symbol} "
-    return SqlError(
-        "42883",
-        f"operator does not exist: {left}{type_name(b if b is not None else a)}",
-        hint="No operator matches the given name and argument types. "
-        "You might need to add explicit type casts.",
-    )
-
-
-def type_name(x: Typed) -> str:
-    """The type's name as messages have it."""
-    return x.type.name + ("[]" if x.array else "")
-
-
-def no_function(name: str, arguments: list[Typed]) -> SqlError:
-    """42883 in PostgreSQL's words."""
-    listed = ", ".join(type_name(a) for a in arguments)
-    return SqlError(
-        "42883",
-        f"function {name}({listed}) does not exist",
-        hint="No function matches the given name and argument types. "
-        "You might need to add explicit type casts.",
-    )

@@ -19,8 +19,10 @@ from herdpy_sql.columnar import casts, library, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import condition, is_row, order_key
 from herdpy_sql.columnar.queries import direction_of
-from herdpy_sql.duck import INTEGERS, MAX_DIGITS, STRINGS, Typed, no_function, numeric_text
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import INTEGERS, MAX_DIGITS, STRINGS, Typed, numeric_text
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,
@@ -241,11 +243,11 @@ def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope
         frame = replace(frame, order=", ".join(keys))
     function = AGGREGATES.get(name)
     if function is None:
-        raise no_function(name, arguments)
+        raise no_function(name, types_of(*arguments))
     try:
         result = function(binder, [frame.guarded(argument) for argument in arguments], frame)
     except (ValueError, IndexError, TypeError):
-        raise no_function(name, arguments) from None
+        raise no_function(name, types_of(*arguments)) from None
     return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed, name=name.split()[0])
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.casts import align, common_type
-from herdpy_sql.columnar.routines import as_texts
+from herdpy_sql.columnar.routines import as_texts, full_type, types_of
 from herdpy_sql.duck import (
     MAX_DIGITS,
     NUMBERS,
@@ -21,11 +21,10 @@ from herdpy_sql.duck import (
     TIMES,
     Typed,
     elements,
-    no_operator,
-    type_name,
     typed,
 )
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_operator
 from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
     if x is y is Base.JSONB:
         return order_key(a), order_key(b)
     if x is not y or x is Base.JSON:
-        raise no_operator(symbol, a, b)
+        raise no_operator(symbol, types_of(a, b))
     return a.sql, b.sql
 
 
@@ -73,7 +72,7 @@ def _comparable_arrays(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple
     try:  # dimensions are no part of the type
         target = common_type([replace(one, array=min(one.array, 1)) for one in (a, b)], "=")
     except SqlError:
-        raise no_operator(symbol, a, b) from None
+        raise no_operator(symbol, types_of(a, b)) from None
     a, b = casts.settled(binder, a, target), casts.settled(binder, b, target)
     if a.dec != b.dec:
         a, b = (replace(one, sql=as_texts(one), dec=None) for one in (a, b))
@@ -183,5 +182,5 @@ def condition(binder: Binder, x: Typed, what: str) -> Typed:
     if x.unknown:
         return casts.settle(binder, x, BOOLEAN)
     if x.base is not Base.BOOLEAN or x.array:
-        raise SqlError("42804", f"argument of {what} must be type boolean, not type {type_name(x)}")
+        raise SqlError("42804", f"argument of {what} must be type boolean, not type {full_type(x).name}")
     return x

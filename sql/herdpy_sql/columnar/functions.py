@@ -17,7 +17,9 @@ from sqlglot import exp
 from herdpy_sql.columnar import aggregates, library, rows
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import is_row
-from herdpy_sql.duck import Typed, no_function
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import Typed
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, named_call
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None 
     if result is None:
         result = library.call(binder, name, arguments, scope)
     if result is None:
-        raise no_function(name, arguments)
+        raise no_function(name, types_of(*arguments))
     return replace(result, name=name)
 
 

@@ -9,9 +9,11 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import arrays, library
 from herdpy_sql.columnar.binder import HANDLERS, Binder
-from herdpy_sql.duck import Typed, no_function, no_operator
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import syntax
+from herdpy_sql.expr.resolve import no_function, no_operator
 from herdpy_sql.expr.syntax import slice_ends
 from herdpy_sql.types import INTEGER
 
@@ -27,8 +29,8 @@ def _named(binder: Binder, node: Any, scope: Scope) -> Typed:
     found = library.call(binder, name, arguments, scope)
     if found is None:
         if name[0].isalpha():
-            raise no_function(name, arguments)
-        raise no_operator(name, arguments[0], arguments[1])
+            raise no_function(name, types_of(*arguments))
+        raise no_operator(name, types_of(arguments[0], arguments[1]))
     return replace(found, name=name if name[0].isalpha() else None)
 
 

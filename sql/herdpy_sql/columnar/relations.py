@@ -18,12 +18,13 @@ from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import comparable, condition
 from herdpy_sql.columnar.names import name_of
-from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
 from herdpy_sql.columnar.with_queries import derived
-from herdpy_sql.duck import INTEGERS, Typed, elements, no_function
+from herdpy_sql.duck import INTEGERS, Typed, elements
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import Resolved, resolve
 from herdpy_sql.objects import VIEW
@@ -135,7 +136,7 @@ def _library(
     arguments = binder.bind_all(nodes, scope)
     found = resolve(name, tuple([full_type(x) for x in arguments]))
     if found is None:
-        raise no_function(name, arguments)
+        raise no_function(name, types_of(*arguments))
     routine = found.routine
     alias = binder.alias()
     rel = Rel(own or name, alias, [])

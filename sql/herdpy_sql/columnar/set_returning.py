@@ -15,10 +15,11 @@ from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import HANDLERS, Binder
 from herdpy_sql.columnar.casts import common_type
 from herdpy_sql.columnar.names import name_of
-from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, Scope
-from herdpy_sql.duck import INTEGERS, Typed, duck_type, elements, no_function, numeric_text, typed
+from herdpy_sql.duck import INTEGERS, Typed, duck_type, elements, numeric_text, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import resolve
 from herdpy_sql.types import BIGINT, INTEGER, INTERVAL, NUMERIC, TIMESTAMP, Base, SqlType
@@ -52,7 +53,7 @@ def series(binder: Binder, node: Any, scope: Scope) -> Listed:
     type_ = _series_type(parts)
     if type_.base in _TIMES:
         if len(parts) < 3:
-            raise no_function("generate_series", parts)
+            raise no_function("generate_series", types_of(*parts))
         ends = [casts.cast(binder, x, type_) for x in parts[:2]]
         parts = [*ends, casts.coerce(binder, parts[2], INTERVAL)]
     else:
@@ -77,7 +78,7 @@ def _series_type(parts: Sequence[Typed]) -> SqlType:
     if type_.base is Base.NUMERIC:
         return NUMERIC
     if type_.base not in INTEGERS:
-        raise no_function("generate_series", list(parts))
+        raise no_function("generate_series", types_of(*parts))
     return type_
 
 
@@ -99,7 +100,7 @@ def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
     arguments = binder.bind_all(nodes, scope)
     found = resolve(name, tuple([full_type(x) for x in arguments]))
     if found is None:
-        raise no_function(name, arguments)
+        raise no_function(name, types_of(*arguments))
     if found.routine.columns:
         raise SqlError("0A000", f"rows of {name} as values are not supported")
     given = casts.invoke(binder, found, arguments)
@@ -111,7 +112,7 @@ def unnested(binder: Binder, node: Any, scope: Scope) -> Listed:
     """The elements of an array."""
     x = binder.bind(node, scope)
     if not x.array:
-        raise no_function("unnest", [x])
+        raise no_function("unnest", types_of(x))
     return Listed("unnest", elements(x), replace(x, array=0))
 
 

@@ -13,8 +13,10 @@ from sqlglot import exp
 from herdpy_sql.columnar import arrays, casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.functions import call, register
-from herdpy_sql.duck import STRINGS, Typed, no_operator, retyped, typed
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import STRINGS, Typed, retyped, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_operator
 from herdpy_sql.types import BOOLEAN, TEXT, Base, SqlType
 from herdpy_sql.values.form import quote
 
@@ -81,15 +83,15 @@ def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:
         if found is not None:
             return replace(found, name=None)
         if a.array and b.array:
-            raise no_operator("||", a, b)
+            raise no_operator("||", types_of(a, b))
     if a.base is Base.BYTEA or b.base is Base.BYTEA:
         bytea = SqlType(Base.BYTEA)
         if not (a.unknown or b.unknown or a.base is b.base):
-            raise no_operator("||", a, b)
+            raise no_operator("||", types_of(a, b))
         a, b = casts.coerce(binder, a, bytea), casts.coerce(binder, b, bytea)
         return typed(f"({a.sql} || {b.sql})", bytea, a, b)
     if not (a.unknown or b.unknown or a.base in STRINGS or b.base in STRINGS):
-        raise no_operator("||", a, b)
+        raise no_operator("||", types_of(a, b))
     a, b = casts.as_text(binder, a), casts.as_text(binder, b)
     return typed(f"({a.sql} || {b.sql})", TEXT, a, b)
 
@@ -105,7 +107,7 @@ def pattern_operands(binder: Binder, node: Any, scope: Scope, symbol: str) -> tu
     out = []
     for x in (a, b):
         if not x.unknown and x.base not in STRINGS:
-            raise no_operator(symbol, a, b)
+            raise no_operator(symbol, types_of(a, b))
         # CHAR(n) keeps its blanks in LIKE and ~, unlike in comparisons.
         out.append(casts.padded(x) if x.base is Base.CHAR else casts.coerce(binder, x, TEXT))
     return out[0], out[1]

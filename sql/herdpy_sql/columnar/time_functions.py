@@ -14,9 +14,11 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
 from herdpy_sql.columnar.functions import call, register
-from herdpy_sql.duck import Typed, no_function, once, typed
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import Typed, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.extracts import MONOTONOUS, unit_of
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import interval_words
 from herdpy_sql.library.times import WHOLE_FIELDS
 from herdpy_sql.types import (
@@ -140,7 +142,7 @@ def extract(binder: Binder, unit: str, x: Typed) -> Typed:
         x = casts.settle(binder, x, TIMESTAMPTZ)
     base = x.base
     if base not in (Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.INTERVAL):
-        raise no_function("pg_catalog.extract", [Typed("", TEXT), x])
+        raise no_function("pg_catalog.extract", [TEXT, *types_of(x)])
     if base is Base.INTERVAL:
         found = library.call(binder, "extract", [Typed(quote(unit), TEXT), x])
         assert found is not None

@@ -18,8 +18,10 @@ from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import condition, order_key
 from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.queries import direction_of
-from herdpy_sql.duck import Typed, duck_type, no_function, numeric_text, typed
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.types import BIGINT, DOUBLE, INTEGER, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def _window(binder: Binder, node: Any, scope: Scope) -> Typed:
     else:
         if isinstance(inner, exp.Anonymous) and str(inner.this).lower() not in AGGREGATES:
             arguments = binder.bind_all(inner.expressions, scope)
-            raise no_function(str(inner.this).lower(), arguments)
+            raise no_function(str(inner.this).lower(), types_of(*arguments))
         result = bind_aggregate(binder, inner, scope, frame)
         if frame.distinct:
             raise SqlError("0A000", "DISTINCT is not implemented for window functions")

@@ -20,7 +20,7 @@ from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.extracts import extractor
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import library_call
-from herdpy_sql.expr.resolve import can_coerce
+from herdpy_sql.expr.resolve import can_coerce, no_function
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
     filled,
@@ -167,16 +167,6 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
     if found is None:
         raise no_function(name, [arg.type for arg in bound])
     return found
-
-
-def no_function(name: str, types: Sequence[SqlType]) -> SqlError:
-    """SqlError 42883 as PostgreSQL words it."""
-    return SqlError(
-        "42883",
-        f"function {name}({', '.join(one.name for one in types)}) does not exist",
-        hint="No function matches the given name and argument types. "
-        "You might need to add explicit type casts.",
-    )
 
 
 def _anonymous(binder: ExprBinder, name: str, args: list[exp.Expression]) -> n.Expr:

@@ -19,7 +19,8 @@ from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import coerce, common_type, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import compare, compared_type, distinct, no_operator
+from herdpy_sql.expr.operate import compare, compared_type, distinct
+from herdpy_sql.expr.resolve import no_operator
 from herdpy_sql.expr.syntax import bare, leaves, quantifier
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, array_of

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from herdpy.codec.kinds import Datum
+    from herdpy_sql.duck import Typed
 
 
 class NotOwn(Exception):  # noqa: N818 - a signal to the planner, not an error
@@ -36,12 +37,15 @@ class Function(Struct, frozen=True, eq=False):
         implementation: called with the datums of the arguments, none of them None if ``strict``.
         strict: NULL when any argument is NULL, without a call.
         needs_clock: called with the :class:`~herdpy_sql.storage.Clock` before the arguments.
+        duck: of an operator, DuckDB's text with a place such as ``{0}`` for each operand; or what makes it of
+            the :class:`~herdpy_sql.duck.Digits` that it may have and the typed operands.
     """
 
     name: str
     implementation: Callable[..., Datum]
     strict: bool = True
     needs_clock: bool = False
+    duck: str | Callable[..., Typed] = ""
 
 
 NOT_OWN = Function("not own", lambda: None)

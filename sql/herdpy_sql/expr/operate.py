@@ -6,30 +6,21 @@ import functools
 from typing import TYPE_CHECKING
 
 from herdpy_sql import types as t
-from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.casts import STRINGS, castable
 from herdpy_sql.expr.coerce import Params, coerce, settle
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NOT_OWN, NotOwn, comparable_as_is
 from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
-from herdpy_sql.expr.resolve import Signature, choose
+from herdpy_sql.expr.resolve import Signature, choose, no_operator
 from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
 from herdpy_sql.types import BOOLEAN, Base, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HINT = "No {} matches the given name and argument types. You might need to add explicit type casts."
 _CONCAT = n.Function("||", lambda left, right: left + right)
 _WIDEST = {base: place for place, base in enumerate(MOMENTS)}
-
-
-def no_operator(symbol: str, types: Sequence[SqlType]) -> SqlError:
-    """SqlError 42883 as PostgreSQL words it."""
-    left = f"{types[0].name} " if len(types) > 1 else ""
-    message = f"operator does not exist: {left}{symbol} {types[-1].name}"
-    return SqlError("42883", message, hint=_HINT.format("operator"))
 
 
 def call(signature: Signature, args: Sequence[n.Expr], params: Params) -> n.Expr:

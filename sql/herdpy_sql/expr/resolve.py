@@ -126,3 +126,19 @@ def _guess_unknown(candidates: list[C], types: Sequence[Base]) -> list[C]:
         if len(kept) == 1:
             return kept
     return remaining
+
+
+_HINT = "No {} matches the given name and argument types. You might need to add explicit type casts."
+
+
+def no_operator(symbol: str, types: Sequence[SqlType]) -> SqlError:
+    """SqlError 42883 as PostgreSQL words it."""
+    left = f"{types[0].name} " if len(types) > 1 else ""
+    message = f"operator does not exist: {left}{symbol} {types[-1].name}"
+    return SqlError("42883", message, hint=_HINT.format("operator"))
+
+
+def no_function(name: str, types: Sequence[SqlType]) -> SqlError:
+    """SqlError 42883 as PostgreSQL words it."""
+    listed = ", ".join(one.name for one in types)
+    return SqlError("42883", f"function {name}({listed}) does not exist", hint=_HINT.format("function"))

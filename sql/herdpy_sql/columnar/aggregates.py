@@ -23,6 +23,7 @@ from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import INTEGERS, MAX_DIGITS, STRINGS, Typed, numeric_text
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
+from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,
@@ -78,41 +79,6 @@ Aggregate = Callable[[Binder, list[Typed], Frame], Typed]
 AGGREGATES: dict[str, Aggregate] = {}
 ANONYMOUS = {"every", "bit_xor", "regr_count", "row_number", "rank", "dense_rank", "string_agg", "array_agg"}
 
-_NODES: dict[type[exp.Expression], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-    exp.Stddev: "stddev",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-    exp.Variance: "variance",
-    exp.VariancePop: "var_pop",
-    exp.GroupConcat: "string_agg",
-    exp.ArrayAgg: "array_agg",
-    exp.JSONArrayAgg: "json_agg",
-    exp.JSONBObjectAgg: "jsonb_object_agg",
-    exp.JSONObjectAgg: "json_object_agg",
-    exp.Corr: "corr",
-    exp.CovarPop: "covar_pop",
-    exp.CovarSamp: "covar_samp",
-    exp.BitwiseAndAgg: "bit_and",
-    exp.BitwiseOrAgg: "bit_or",
-    exp.BitwiseXorAgg: "bit_xor",
-    exp.RegrSlope: "regr_slope",
-    exp.RegrIntercept: "regr_intercept",
-    exp.RegrCount: "regr_count",
-    exp.RegrR2: "regr_r2",
-    exp.RegrAvgx: "regr_avgx",
-    exp.RegrAvgy: "regr_avgy",
-    exp.RegrSxx: "regr_sxx",
-    exp.RegrSyy: "regr_syy",
-    exp.RegrSxy: "regr_sxy",
-}
-
 
 def register(*names: str) -> Callable[[Aggregate], Aggregate]:
     """Register an aggregate under its names."""
@@ -125,7 +91,7 @@ def register(*names: str) -> Callable[[Aggregate], Aggregate]:
     return add
 
 
-@handles(*_NODES)
+@handles(*AGGREGATE_CLASSES)
 def _plain(binder: Binder, node: Any, scope: Scope) -> Typed:
     return bind_aggregate(binder, node, scope, Frame())
 
@@ -171,7 +137,7 @@ def bind_aggregate(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typ
         if name not in AGGREGATES:
             raise SqlError("42809", f"{name} is not an aggregate or window function")
         return _apply(binder, name, *_ordered(node.expressions), scope, frame)
-    name = _NODES.get(type(node), "")
+    name = AGGREGATE_CLASSES.get(type(node), "")
     if not name:
         raise SqlError("42809", f"{node.sql_name().lower()} is not an aggregate or window function")
     first, order = node.this, None
@@ -248,13 +214,12 @@ def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope
         result = function(binder, [frame.guarded(argument) for argument in arguments], frame)
     except (ValueError, IndexError, TypeError):
         raise no_function(name, types_of(*arguments)) from None
-    return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed, name=name.split()[0])
+    return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed)
 
 
 def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed:
     """PERCENTILE_CONT, PERCENTILE_DISC and MODE WITHIN GROUP (ORDER BY ...)."""
-    names = {exp.PercentileCont: "percentile_cont", exp.PercentileDisc: "percentile_disc", exp.Mode: "mode"}
-    name = names.get(type(node.this))
+    name = ORDERED_SET_CLASSES.get(type(node.this))
     if name is None:
         raise SqlError("0A000", "this ordered-set aggregate is not supported")
     if len(node.expression.expressions) != 1:
@@ -266,18 +231,18 @@ def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed
     if name == "mode":
         direction = desc or " ASC"
         sql = f"mode({x.sql} ORDER BY {order_key(x)}{direction}){frame.filter}"
-        return Typed(sql, x.type, x.dec, vars=outer, agg=True, name=name)
+        return Typed(sql, x.type, x.dec, vars=outer, agg=True)
     (fraction,), _ = _inside(binder, [node.this.this], scope)
     fraction = casts.as_double(binder, fraction)
     if name == "percentile_cont":
         if x.base is not Base.INTERVAL:
             x = casts.as_double(binder, x)
         sql = f"quantile_cont({x.sql}, {fraction.sql} ORDER BY {x.sql}{desc}){frame.filter}"
-        return Typed(sql, x.type, vars=outer, agg=True, name=name)
+        return Typed(sql, x.type, vars=outer, agg=True)
     if x.is_text_numeric:
         raise SqlError("0A000", "percentile_disc of numeric without precision is not supported")
     sql = f"quantile_disc({x.sql}, {fraction.sql} ORDER BY {x.sql}{desc}){frame.filter}"
-    return Typed(sql, x.type, x.dec, vars=outer, agg=True, name=name)
+    return Typed(sql, x.type, x.dec, vars=outer, agg=True)
 
 
 @handles(exp.Grouping)
@@ -287,9 +252,7 @@ def _grouping(binder: Binder, node: Any, scope: Scope) -> Typed:
         raise SqlError(
             "42803", "arguments to GROUPING must be grouping expressions of the associated query level"
         )
-    return Typed(
-        f"CAST(grouping({', '.join(p.sql for p in parts)}) AS INTEGER)", INTEGER, agg=True, name="grouping"
-    )
+    return Typed(f"CAST(grouping({', '.join(p.sql for p in parts)}) AS INTEGER)", INTEGER, agg=True)
 
 
 _GROWTH = 12  # digits that a sum may gain: 10^12 rows

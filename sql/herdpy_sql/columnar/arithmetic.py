@@ -35,7 +35,7 @@ def operate(binder: Binder, symbol: str, *operands: Typed) -> Typed:
     found = library.call(binder, symbol, list(operands)) if len(operands) == 2 else None
     if found is None:
         raise no_operator(symbol, types)
-    return replace(found, name=None)
+    return found
 
 
 def _emitted(binder: Binder, chosen: Signature, operands: tuple[Typed, ...]) -> Typed:
@@ -84,7 +84,7 @@ def _binary(binder: Binder, node: Any, scope: Scope) -> Typed:
     found = library.call(binder, name, [a, b])
     if found is None:
         raise no_function(name, types_of(a, b))
-    return replace(found, name=name)
+    return found
 
 
 _LEAST = {

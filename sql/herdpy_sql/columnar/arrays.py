@@ -72,7 +72,7 @@ def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope, dimens
         listed = (
             f"[{', '.join(item.sql for item in items)}]" if items else f"CAST([] AS {duck_type(element)}[])"
         )
-        return replace(typed(listed, held.type, *items, dec=held.dec), array=1, name="array")
+        return replace(typed(listed, held.type, *items, dec=held.dec), array=1)
     x = casts.widened(binder, binder.bind(node, scope), dimensions)
     found = casts.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
     return replace(found, name=x.name)

@@ -8,6 +8,7 @@ cast can do is a call of the library's function. Runtime checks are macros and f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdpy.codec.grids import sizes_of
@@ -31,6 +32,7 @@ from herdpy_sql.duck import (
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
+from herdpy_sql.expr.coerce import common_type as of_types
 from herdpy_sql.library import Resolved, reshaped
 from herdpy_sql.types import DOUBLE, NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import from_text
@@ -147,37 +149,17 @@ def settle_text(binder: Binder, x: Typed) -> Typed:
     return settle(binder, x, TEXT) if x.unknown else x
 
 
-def implicit(x: Typed, target: SqlType) -> bool:
-    """Whether PostgreSQL would cast without being asked."""
-    a, b = x.base, target.base
-    if x.array:
-        return castable(full_type(x), target, "implicit")
-    if a is b or x.unknown:
-        return True
-    if a in NUMBERS and b in NUMBERS:
-        return NUMBERS[a] <= NUMBERS[b]
-    if a in STRINGS and b in STRINGS:
-        return True
-    return a in TIMES and b in TIMES and TIMES[a] <= TIMES[b]
-
-
 def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
     if x.unknown:
         return settle(binder, x, target)
-    if x.array or target.base in LIBRARY_TYPES or x.base in LIBRARY_TYPES:
-        source = full_type(x)
-        if source.plain == target.plain:
-            return x
-        if not castable(source, target, "implicit"):
-            raise SqlError("42804", f"type {source.name} cannot be used where {target.name} is expected")
-        return settled(binder, x, target)
-    if x.base is target.base and (target.base is not Base.NUMERIC or target.precision is None):
+    source = full_type(x)
+    if source.plain == target.plain and (target.base is not Base.NUMERIC or target.precision is None):
         return x
-    if not implicit(x, target):
-        raise SqlError(
-            "42804", f"type {x.type.base.value} cannot be used where {target.base.value} is expected"
-        )
+    if not castable(source, target, "implicit"):
+        raise SqlError("42804", f"type {source.name} cannot be used where {target.name} is expected")
+    if x.array or target.base in LIBRARY_TYPES or source.base in LIBRARY_TYPES:
+        return settled(binder, x, target)
     return cast(binder, x, target)
 
 
@@ -317,48 +299,13 @@ def _from_text(x: Typed, target: SqlType) -> Typed:
 def common_type(parts: Sequence[Typed], what: str) -> SqlType:
     """The type in which the branches of CASE, COALESCE, UNION, VALUES, IN ... meet.
 
-    PostgreSQL's select_common_type: untyped ones follow the others, all untyped is TEXT; within a
-    category the type that the others cast to implicitly wins. SqlError 42804 across categories.
+    SqlError 42804 or 42846 where there is none; 0A000, arrays of different dimensions, which DuckDB's columns
+    cannot hold together.
     """
-    best: SqlType | None = None
-    if any(part.array for part in parts):
-        return _common_array(parts, what)
-    for part in parts:
-        if part.unknown:
-            continue
-        if best is None:
-            best = part.type
-        elif part.base is best.base:
-            if part.type != best:
-                best = best.plain
-        elif implicit(part, best):
-            best = SqlType(best.base) if part.base in STRINGS or best.base is Base.NUMERIC else best
-        elif implicit(Typed("", best), part.type):
-            best = SqlType(part.base)
-        else:
-            raise SqlError("42804", f"{what} types {best.name} and {part.type.name} cannot be matched")
-    if best is None:
-        return TEXT
-    if best.base is Base.CHAR and any(p.type != best for p in parts if not p.unknown):
-        return SqlType(Base.CHAR)
-    return best
-
-
-def _common_array(parts: Sequence[Typed], what: str) -> SqlType:
-    best: SqlType | None = None
-    for part in parts:
-        type_ = full_type(part)
-        if type_.base is Base.UNKNOWN or type_.plain == best:
-            continue
-        arrays = best is not None and best.base is type_.base is Base.ARRAY
-        if best is not None and arrays and best.dimensions != type_.dimensions:
-            raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
-        if best is None or castable(best, type_, "implicit"):
-            best = type_.plain
-        elif not castable(type_, best, "implicit"):
-            raise SqlError("42804", f"{what} types {best.name} and {type_.name} cannot be matched")
-    assert best is not None
-    return best
+    found = of_types([full_type(part) for part in parts], what)
+    if found.base is Base.ARRAY and len({part.array for part in parts if part.array}) > 1:
+        raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
+    return found
 
 
 def unify(binder: Binder, parts: Sequence[Typed], what: str, *, loose: bool = False) -> list[Typed]:
@@ -399,8 +346,6 @@ def align(
         sql = f"CAST(NULL AS DECIMAL({dec[0]},{dec[1]}))" if part.null else decimal_text(part, dec)
         one = retyped(part, sql, type_, dec)
         if mixed:
-            from dataclasses import replace
-
             own = part.scale_sql or str(scale if part.dec is None else part.dec[1])
             one = replace(one, scale_sql=own)
         out.append(one)

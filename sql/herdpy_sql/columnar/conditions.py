@@ -42,7 +42,7 @@ def _exists(binder: Binder, node: Any, scope: Scope) -> Typed:
         query = query.copy()
         query.set("expressions", [exp.Literal.number(1)])
     bound = binder.query(query, scope)
-    return Typed(f"EXISTS ({bound.sql})", BOOLEAN, vars=bound.vars, name="exists")
+    return Typed(f"EXISTS ({bound.sql})", BOOLEAN, vars=bound.vars)
 
 
 def _any_of(function: str, test: str) -> str:
@@ -339,7 +339,7 @@ def _overlaps(binder: Binder, node: Any, scope: Scope) -> Typed:
             raise SqlError("42601", f"wrong number of parameters on {word} side of OVERLAPS expression")
         ends += _period(binder, side, scope)
     a, b, c, d = (x.sql for x in unify(binder, ends, "OVERLAPS"))
-    return replace(typed(_condition(a, b, c, d), BOOLEAN, *ends), name="overlaps")
+    return typed(_condition(a, b, c, d), BOOLEAN, *ends)
 
 
 def _period(binder: Binder, side: Any, scope: Scope) -> list[Typed]:

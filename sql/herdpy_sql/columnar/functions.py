@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -44,7 +43,7 @@ def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None 
         result = library.call(binder, name, arguments, scope)
     if result is None:
         raise no_function(name, types_of(*arguments))
-    return replace(result, name=name)
+    return result
 
 
 @handles(*FUNCTION_CLASSES)
@@ -56,26 +55,7 @@ def _known(binder: Binder, node: Any, scope: Scope) -> Typed:
         if value is None:
             continue
         arguments += binder.bind_all(value if isinstance(value, list) else [value], scope)
-    result = call(binder, name, arguments)
-    return replace(result, name=written(node, name))
-
-
-# Names that sqlglot makes one class of, told apart by the length that it remembers.
-_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "substring": ("substr",),
-    "length": ("char_length", "character_length"),
-    "ceil": ("ceiling",),
-    "power": ("pow",),
-    "strpos": ("position",),
-}
-
-
-def written(node: Any, name: str) -> str:
-    """The function's name as the user wrote it."""
-    if "start" not in node.meta:
-        return "position" if name == "strpos" else name
-    length = node.meta["end"] - node.meta["start"] + 1
-    return next((n for n in (name, *_SYNONYMS.get(name, ())) if len(n) == length), name)
+    return call(binder, name, arguments)
 
 
 @handles(exp.Anonymous)
@@ -89,13 +69,13 @@ def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
         arguments = [rows.argument(binder, one, scope) for one in named[1]]
         if name == "row_to_json" and named[1] and (is_row(named[1][0]) or rows.whole(named[1][0], scope)):
             name = "to_json" if len(arguments) == 1 else "row_to_json"
-        return replace(call(binder, name, arguments, scope), name=str(node.this).lower())
+        return call(binder, name, arguments, scope)
     arguments = binder.bind_all(named[1], scope)
     dimensions = filled(*named)
     if dimensions is not None:
         found = library.call(binder, name, arguments, dimensions=dimensions)
         if found is not None:
-            return replace(found, name=name)
+            return found
     return call(binder, name, arguments, scope)
 
 

@@ -63,7 +63,7 @@ def stacked(binder: Binder, parts: list[Typed]) -> Typed:
     """``ARRAY[a, b]`` of arrays."""
     found = call(binder, "array_stacked", parts, dimensions=max(part.array for part in parts) + 1)
     assert found is not None
-    return replace(found, name="array")
+    return found
 
 
 def gathered(binder: Binder, rows: Typed) -> Typed:

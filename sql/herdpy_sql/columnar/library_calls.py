@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -31,7 +30,7 @@ def _named(binder: Binder, node: Any, scope: Scope) -> Typed:
         if name[0].isalpha():
             raise no_function(name, types_of(*arguments))
         raise no_operator(name, types_of(arguments[0], arguments[1]))
-    return replace(found, name=name if name[0].isalpha() else None)
+    return found
 
 
 def _is_array(node: Any) -> bool:
@@ -43,7 +42,7 @@ def _bracket(binder: Binder, node: Any, scope: Scope) -> Typed:
     base, steps = syntax.subscripts(node)
     value = binder.bind(base, scope)
     if value.array:
-        return replace(_within(binder, value, steps, scope), name=_figured(base))
+        return _within(binder, value, steps, scope)
     for step in steps:
         found = None
         if not isinstance(step, tuple):
@@ -53,7 +52,7 @@ def _bracket(binder: Binder, node: Any, scope: Scope) -> Typed:
                 "42804", f"cannot subscript type {value.type.name} because it does not support subscripting"
             )
         value = found
-    return replace(value, name=_figured(base))
+    return value
 
 
 def _within(binder: Binder, array: Typed, steps: list[Any], scope: Scope) -> Typed:
@@ -70,10 +69,6 @@ def _within(binder: Binder, array: Typed, steps: list[Any], scope: Scope) -> Typ
     if found is None:
         raise SqlError("42804", "array subscript must have type integer")
     return found
-
-
-def _figured(base: Any) -> str | None:
-    return str(base.name) if isinstance(base, exp.Column) else None
 
 
 HANDLERS[exp.Bracket] = _bracket

@@ -31,7 +31,6 @@ from herdpy_sql.duck import (
     typed,
 )
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.output_names import figured
 from herdpy_sql.expr.typenames import of_moment
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
 from herdpy_sql.values.numeric import parse_numeric
@@ -158,7 +157,6 @@ def _branches(binder: Binder, node: Any, scope: Scope, subject: Typed | None) ->
         values.append(binder.bind(branch.args["true"], scope))
     default = node.args.get("default")
     last = binder.bind(default, scope) if default is not None else Typed("NULL", UNKNOWN, null=True)
-    name, strength = figured(default, last.name) if default is not None else ("", 0)
     parts = unify(binder, [last, *values], "CASE")  # PostgreSQL asks ELSE for its type first
     last, *results = steady(parts, *conditions)
 
@@ -169,7 +167,7 @@ def _branches(binder: Binder, node: Any, scope: Scope, subject: Typed | None) ->
     result = typed(form(lambda v: v.sql), last.type, *conditions, *results, last, dec=last.dec)
     if last.scale_sql is not None:
         result = replace(result, scale_sql=form(lambda v: v.scale_sql))
-    return replace(result, name=name if strength > 1 else "case", array=last.array)
+    return replace(result, name=last.name, array=last.array)
 
 
 @handles(exp.Coalesce)
@@ -180,7 +178,7 @@ def _coalesce(binder: Binder, node: Any, scope: Scope) -> Typed:
     if first.scale_sql is not None:
         whens = "".join(f" WHEN {p.sql} IS NOT NULL THEN {p.scale_sql}" for p in parts)
         result = replace(result, scale_sql=f"CASE{whens} END")
-    return replace(result, name="coalesce", array=first.array)
+    return replace(result, array=first.array)
 
 
 @handles(exp.Nullif)
@@ -197,7 +195,7 @@ def _nullif(binder: Binder, node: Any, scope: Scope) -> Typed:
         values = {"a": a.sql} | ({} if b.unknown else {"b": b.sql})
         sql = let(values, f"CASE WHEN {left} = {right} THEN NULL ELSE v.a END")
     result = typed(sql, a.type, a, b, dec=a.dec)
-    return replace(result, name="nullif", scale_sql=a.scale_sql, array=a.array)
+    return replace(result, scale_sql=a.scale_sql, array=a.array)
 
 
 @handles(exp.Greatest, exp.Least)
@@ -208,14 +206,14 @@ def _greatest(binder: Binder, node: Any, scope: Scope) -> Typed:
     if first.is_text_numeric:
         listed = ", ".join(p.sql for p in parts)
         keyed = f"pg_num{word}([{listed}])"
-        return replace(typed(keyed, first.type, *parts), name=word)
+        return typed(keyed, first.type, *parts)
     result = typed(f"{word}({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
     if first.scale_sql is not None:
         values = {f"p{i}": p.sql for i, p in enumerate(parts)} | {"r": result.sql}
         values |= {f"s{i}": str(p.scale_sql) for i, p in enumerate(parts)}
         whens = "".join(f" WHEN v.p{i} = v.r THEN v.s{i}" for i in range(len(parts)))
         result = replace(result, scale_sql=let(values, f"CASE{whens} END"))
-    return replace(result, name=word, array=first.array)
+    return replace(result, array=first.array)
 
 
 @handles(exp.If)
@@ -237,7 +235,7 @@ def _array(binder: Binder, node: Any, scope: Scope) -> Typed:
         parts = [retyped(p, numeric_text(p), first.type) for p in parts]
         first = parts[0]
     result = typed(f"[{', '.join(p.sql for p in parts)}]", first.type, *parts, dec=first.dec)
-    return replace(result, array=1, name="array")
+    return replace(result, array=1)
 
 
 def _array_of_query(binder: Binder, query: Any, scope: Scope) -> Typed:
@@ -250,5 +248,5 @@ def _array_of_query(binder: Binder, query: Any, scope: Scope) -> Typed:
     listed = f"(SELECT coalesce(list({alias}.c0), []) FROM ({bound.sql}) AS {alias}({bound.names()}))"
     if column.array:
         rows = replace(column, sql=listed, array=column.array + 1)
-        return replace(library.gathered(binder, rows), name="array")
-    return Typed(listed, column.type, column.dec, array=1, vars=bound.vars, name="array")
+        return library.gathered(binder, rows)
+    return Typed(listed, column.type, column.dec, array=1, vars=bound.vars)

@@ -5,7 +5,6 @@ Handlers of nodes; other functions of text are the library's. ``||`` is that of 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -81,7 +80,7 @@ def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:
     if a.array or b.array or Base.JSONB in (a.base, b.base):
         found = library.call(binder, "||", [a, b])
         if found is not None:
-            return replace(found, name=None)
+            return found
         if a.array and b.array:
             raise no_operator("||", types_of(a, b))
     if a.base is Base.BYTEA or b.base is Base.BYTEA:

@@ -6,7 +6,6 @@ query means the same wherever it runs. Functions register themselves in ``functi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -46,9 +45,7 @@ def _timestamptz(mark: int) -> Typed:
 
 @handles(exp.CurrentTimestamp)
 def _now(binder: Binder, node: Any, scope: Scope) -> Typed:
-    length = node.meta["end"] - node.meta["start"] + 1 if "start" in node.meta else 0
-    found = _with_digits(binder, _timestamptz(TRANSACTION_US), node.this)
-    return replace(found, name="now" if length == 3 else "current_timestamp")
+    return _with_digits(binder, _timestamptz(TRANSACTION_US), node.this)
 
 
 def _with_digits(binder: Binder, moment: Typed, digits: Any) -> Typed:
@@ -82,19 +79,19 @@ def _gen_random_uuid(binder: Binder, arguments: list[Typed]) -> Typed:
 
 @handles(exp.CurrentDate)
 def _today(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS DATE)", DATE, name="current_date")
+    return Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS DATE)", DATE)
 
 
 @handles(exp.Localtimestamp)
 def _local(binder: Binder, node: Any, scope: Scope) -> Typed:
     found = Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)", TIMESTAMP)
-    return replace(_with_digits(binder, found, node.this), name="localtimestamp")
+    return _with_digits(binder, found, node.this)
 
 
 @handles(exp.Localtime)
 def _local_time(binder: Binder, node: Any, scope: Scope) -> Typed:
     moment = f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)"
-    return replace(_with_digits(binder, Typed(f"pg_timeofday({moment})", TIME), node.this), name="localtime")
+    return _with_digits(binder, Typed(f"pg_timeofday({moment})", TIME), node.this)
 
 
 @handles(exp.AtTimeZone)
@@ -130,9 +127,7 @@ _SCALED = {"second": (1_000_000, 6), "milliseconds": (1000, 3), "microseconds": 
 
 @handles(exp.Extract)
 def _extract(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return replace(
-        extract(binder, str(node.this.name).lower(), binder.bind(node.expression, scope)), name="extract"
-    )
+    return extract(binder, str(node.this.name).lower(), binder.bind(node.expression, scope))
 
 
 def extract(binder: Binder, unit: str, x: Typed) -> Typed:

@@ -22,32 +22,25 @@ from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
+from herdpy_sql.expr.syntax import WINDOW_CLASSES
 from herdpy_sql.types import BIGINT, DOUBLE, INTEGER, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
 
-_RANKS: dict[type[exp.Expression], tuple[str, SqlType]] = {
-    exp.RowNumber: ("row_number", BIGINT),
-    exp.Rank: ("rank", BIGINT),
-    exp.DenseRank: ("dense_rank", BIGINT),
-    exp.PercentRank: ("percent_rank", DOUBLE),
-    exp.CumeDist: ("cume_dist", DOUBLE),
-    exp.Ntile: ("ntile", INTEGER),
-}
-_PICKS: dict[type[exp.Expression], str] = {
-    exp.Lag: "lag",
-    exp.Lead: "lead",
-    exp.FirstValue: "first_value",
-    exp.LastValue: "last_value",
-    exp.NthValue: "nth_value",
+_RANKS: dict[type[exp.Expression], SqlType] = {
+    exp.RowNumber: BIGINT,
+    exp.Rank: BIGINT,
+    exp.DenseRank: BIGINT,
+    exp.PercentRank: DOUBLE,
+    exp.CumeDist: DOUBLE,
+    exp.Ntile: INTEGER,
 }
 
 
-@handles(*_RANKS, *_PICKS)
+@handles(*WINDOW_CLASSES)
 def _bare_window(binder: Binder, node: Any, scope: Scope) -> Typed:
-    name = _RANKS[type(node)][0] if type(node) in _RANKS else _PICKS[type(node)]
-    raise SqlError("42809", f"window function {name} requires an OVER clause")
+    raise SqlError("42809", f"window function {WINDOW_CLASSES[type(node)]} requires an OVER clause")
 
 
 @handles(exp.Window)
@@ -62,7 +55,7 @@ def _window(binder: Binder, node: Any, scope: Scope) -> Typed:
         raise SqlError("0A000", "IGNORE NULLS is not supported")
     if type(inner) in _RANKS:
         result = _rank(binder, inner, scope, frame)
-    elif type(inner) in _PICKS:
+    elif type(inner) in WINDOW_CLASSES:
         result = _pick(binder, inner, scope, frame)
     elif isinstance(inner, exp.Filter):
         test = condition(binder, binder.bind(inner.expression.this, scope), "FILTER")
@@ -80,15 +73,15 @@ def _window(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 
 def _rank(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
-    name, type_ = _RANKS[type(inner)]
+    name, type_ = WINDOW_CLASSES[type(inner)], _RANKS[type(inner)]
     arguments = binder.bind_all([inner.this] if inner.this is not None else [], scope)
     listed = ", ".join(casts.coerce(binder, a, INTEGER).sql for a in arguments)
     sql = f"CAST({name}({listed}){frame.over} AS {duck_type(type_)})"
-    return replace(typed(sql, type_, *arguments), name=name)
+    return typed(sql, type_, *arguments)
 
 
 def _pick(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
-    name = _PICKS[type(inner)]
+    name = WINDOW_CLASSES[type(inner)]
     x = casts.settle_text(binder, binder.bind(inner.this, scope))
     offset = inner.args.get("offset")
     default = inner.args.get("default")
@@ -109,7 +102,7 @@ def _pick(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
         arguments.append(other.sql)
         used.append(other)
     sql = f"{name}({', '.join(arguments)}){frame.over}"
-    return replace(typed(sql, x.type, *used, dec=x.dec), name=name)
+    return typed(sql, x.type, *used, dec=x.dec)
 
 
 def _over(binder: Binder, node: Any, scope: Scope) -> tuple[str, list[Typed]]:

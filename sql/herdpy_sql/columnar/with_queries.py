@@ -18,6 +18,7 @@ from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, Rel, Scope
 from herdpy_sql.duck import Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.casts import castable
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ def _as_before(binder: Binder, name: str, place: int, column: Typed, wanted: Typ
     x = column if column.unknown else replace(column, sql=f"q.c{place}")
     whole, given = full_type(wanted), full_type(x)
     differs = x.base is not wanted.base or x.array != wanted.array
-    if not x.unknown and differs and not casts.implicit(x, whole):
+    if not x.unknown and differs and not castable(given, whole, "implicit"):
         raise SqlError(
             "42804",
             f'recursive query "{name}" column {place + 1} has type {whole.name} in non-recursive term '

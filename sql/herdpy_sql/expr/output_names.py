@@ -9,7 +9,14 @@ from __future__ import annotations
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.syntax import FUNCTION_CLASSES, identifier, named_call
+from herdpy_sql.expr.syntax import (
+    AGGREGATE_CLASSES,
+    FUNCTION_CLASSES,
+    ORDERED_SET_CLASSES,
+    WINDOW_CLASSES,
+    identifier,
+    named_call,
+)
 from herdpy_sql.expr.typenames import catalog_name, of_moment, sql_type
 
 UNNAMED = "?column?"
@@ -19,10 +26,13 @@ _FUNCTIONS: dict[type[object], tuple[str, ...]] = {
     exp.Ceil: ("ceil", "ceiling"),
     exp.CurrentTimestamp: ("current_timestamp", "now"),
     exp.Exists: ("exists",),
+    exp.Explode: ("unnest",),
+    exp.ExplodingGenerateSeries: ("generate_series",),
     exp.Extract: ("extract",),
     exp.IntDiv: ("div",),
     exp.Length: ("length", "char_length", "character_length"),
     exp.Mod: ("mod",),
+    exp.Overlaps: ("overlaps",),
     exp.Pow: ("power", "pow"),
     exp.Rand: ("random",),
     exp.Substring: ("substring", "substr"),
@@ -32,14 +42,11 @@ _FUNCTIONS: dict[type[object], tuple[str, ...]] = {
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 _SYMBOLS = (exp.Mod, exp.Pow, exp.Sqrt, exp.Cbrt)
 """Classes of functions that operators become, too: ``%``, ``^``, ``|/`` and ``||/``."""
-_NAMED_BY_BINDER = (
-    exp.Func, exp.Mod, exp.Pow, exp.IntDiv, exp.Window, exp.Filter, exp.WithinGroup, exp.AtTimeZone,
-    exp.Overlaps,
-)  # fmt: skip
+_CLASSES = {**AGGREGATE_CLASSES, **ORDERED_SET_CLASSES, **WINDOW_CLASSES}
 
 
 def output_name(node: exp.Expression, bound: str | None = None) -> str:
-    """The name of a column; ``bound`` is the one that its binder has for a call, a CASE or a subquery."""
+    """The name of a column; ``bound`` is that of a subquery's first column, as its binder has it."""
     return figured(node, bound)[0]
 
 
@@ -64,8 +71,10 @@ def figured(node: exp.Expression, bound: str | None = None) -> tuple[str, int]:
         return bound or UNNAMED, 2
     if isinstance(node, _SYMBOLS) and "start" not in node.meta:
         return UNNAMED, 0
-    if bound is not None and isinstance(node, _NAMED_BY_BINDER):
-        return bound, 2
+    if isinstance(node, exp.Window | exp.Filter | exp.WithinGroup):
+        return figured(node.this, bound)
+    if type(node) in _CLASSES:
+        return _CLASSES[type(node)], 2
     return _of_call(node)
 
 

@@ -36,7 +36,7 @@ def category(base: Base) -> str:
     return FACTS[base].category
 
 
-class Candidate(Protocol):
+class Overload(Protocol):
     """What is chosen among: it has types of arguments."""
 
     @property
@@ -44,7 +44,7 @@ class Candidate(Protocol):
         """One for each argument."""
 
 
-C = TypeVar("C", bound=Candidate)
+C = TypeVar("C", bound=Overload)
 
 
 def choose(candidates: Sequence[C], types: Sequence[Base], name: str) -> C | None:
@@ -88,7 +88,7 @@ def _most(candidates: list[C], score: Callable[[C], int]) -> list[C]:
     return [candidate for candidate, points in zip(candidates, scores, strict=True) if points == best]
 
 
-def _exact_or_preferred(candidate: Candidate, types: Sequence[Base]) -> int:
+def _exact_or_preferred(candidate: Overload, types: Sequence[Base]) -> int:
     return sum(
         arg is given or (arg in PREFERRED and category(arg) == category(given))
         for arg, given in zip(candidate.args, types, strict=True)

@@ -131,6 +131,62 @@ FUNCTION_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {
 """Functions that sqlglot has classes of: PostgreSQL's name, and where the arguments are in its order."""
 
 
+AGGREGATE_CLASSES: dict[type, str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Stddev: "stddev",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "variance",
+    exp.VariancePop: "var_pop",
+    exp.GroupConcat: "string_agg",
+    exp.ArrayAgg: "array_agg",
+    exp.JSONArrayAgg: "json_agg",
+    exp.JSONBObjectAgg: "jsonb_object_agg",
+    exp.JSONObjectAgg: "json_object_agg",
+    exp.Corr: "corr",
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.BitwiseAndAgg: "bit_and",
+    exp.BitwiseOrAgg: "bit_or",
+    exp.BitwiseXorAgg: "bit_xor",
+    exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept",
+    exp.RegrCount: "regr_count",
+    exp.RegrR2: "regr_r2",
+    exp.RegrAvgx: "regr_avgx",
+    exp.RegrAvgy: "regr_avgy",
+    exp.RegrSxx: "regr_sxx",
+    exp.RegrSyy: "regr_syy",
+    exp.RegrSxy: "regr_sxy",
+}
+"""Aggregates that sqlglot has classes of."""
+ORDERED_SET_CLASSES: dict[type, str] = {
+    exp.PercentileCont: "percentile_cont",
+    exp.PercentileDisc: "percentile_disc",
+    exp.Mode: "mode",
+}
+WINDOW_CLASSES: dict[type, str] = {
+    exp.RowNumber: "row_number",
+    exp.Rank: "rank",
+    exp.DenseRank: "dense_rank",
+    exp.PercentRank: "percent_rank",
+    exp.CumeDist: "cume_dist",
+    exp.Ntile: "ntile",
+    exp.Lag: "lag",
+    exp.Lead: "lead",
+    exp.FirstValue: "first_value",
+    exp.LastValue: "last_value",
+    exp.NthValue: "nth_value",
+}
+"""Functions that have a meaning over a window alone."""
+
+
 def named_call(node: exp.Expression) -> tuple[str, list[Any]] | None:
     """The name and arguments of a call or operator; None for what is neither."""
     kind = type(node)

@@ -23,6 +23,7 @@ from herdpy_sql.execute.query import Aggregate, AggregatePlan, SelectPlan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Case, ColumnRef, Const
 from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.expr.syntax import AGGREGATE_CLASSES
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
@@ -198,13 +199,7 @@ def _locking(query: OwnQuery, tree: exp.Select) -> dict[str, RowLock]:
     return locks_of(clauses, items)
 
 
-_NAMES: dict[type[exp.Expression], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-}
+_OWN = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _INTEGERS = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
 _ORDERED = _INTEGERS | {
     Base.NUMERIC,
@@ -227,9 +222,7 @@ _PLACES = "aggregates"
 
 def has_aggregates(tree: exp.Select) -> bool:
     """Whether its SELECT list has aggregates that might be own."""
-    return any(
-        isinstance(one, tuple(_NAMES)) for item in tree.expressions for one in item.walk(prune=_is_query)
-    )
+    return any(isinstance(one, _OWN) for item in tree.expressions for one in item.walk(prune=_is_query))
 
 
 def _is_query(node: exp.Expression) -> bool:
@@ -300,10 +293,10 @@ class _Aggregates:
 
     def _replaced(self, node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Filter):
-            if type(node.this) not in _NAMES:
+            if type(node.this) not in _OWN:
                 raise NotOwn("filter")
             return self._place(node.this, node.expression.this)
-        return self._place(node, None) if type(node) in _NAMES else node
+        return self._place(node, None) if type(node) in _OWN else node
 
     def _place(self, node: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
         test = None
@@ -320,7 +313,7 @@ class _Aggregates:
 
     def _bound(self, node: exp.Expression, test: Expr | None) -> tuple[Aggregate, SqlType]:
         """An aggregate and the type of what it gives; its argument is computed where FILTER's test holds."""
-        name, inner = _NAMES[type(node)], node.this
+        name, inner = AGGREGATE_CLASSES[type(node)], node.this
         if node.args.get("expressions"):
             raise NotOwn(name)
         if isinstance(inner, exp.Star) and name == "count":
@@ -330,7 +323,7 @@ class _Aggregates:
             if len(inner.expressions) != 1 or inner.args.get("on"):
                 raise NotOwn(name)
             inner = inner.expressions[0]
-        if isinstance(inner, exp.Order) or inner is None or inner.find(*_NAMES) is not None:
+        if isinstance(inner, exp.Order) or inner is None or inner.find(*_OWN) is not None:
             raise NotOwn(name)
         argument = settle(bind(inner, self.scope, self.params), self.params)
         base = argument.type.base

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from herdpy.codec.kinds import Kind
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, Base, SqlType
+from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, TEXT, Base, SqlType
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -250,6 +250,14 @@ def numeric_text(x: Typed) -> str:
     return f"pg_dectext({text}, {x.dec[1]} - ({x.scale_sql}))"
 
 
+def cast_text(x: Typed) -> str:
+    """The text of a value that is neither an array, a vector nor of an ENUM, as a cast to TEXT gives it."""
+    if x.base in _AS_TEXT:
+        return x.sql
+    return numeric_text(x) if x.base is Base.NUMERIC else FORMS[x.base].duck.text.format(x.sql)
+
+
+_AS_TEXT = frozenset({*STRINGS, Base.JSON, Base.JSONB})
 _DECIMAL_CONSTANT = re.compile(r"CAST\(((?:-?[0-9]+|'-?[0-9.]+')) AS DECIMAL\([0-9]+,[0-9]+\)\)")
 
 
@@ -259,6 +267,13 @@ def decimal_text(x: Typed, dec: tuple[int, int]) -> str:
         return x.sql
     constant = _DECIMAL_CONSTANT.fullmatch(x.sql)
     return f"CAST({constant[1] if constant else x.sql} AS DECIMAL({dec[0]},{dec[1]}))"
+
+
+def padded(x: Typed) -> Typed:
+    """CHAR(n) as TEXT with its blanks, as LIKE and concat() see it."""
+    if x.type.length is None:
+        return retyped(x, x.sql, TEXT)
+    return retyped(x, f"rpad({x.sql}, {x.type.length}, ' ')", TEXT)
 
 
 _TEXT_CONSTANT = re.compile(r"'((?:[^']|'')*)'")

@@ -22,6 +22,7 @@ from herdpy_sql.duck import (
     STRINGS,
     TIMES,
     Typed,
+    cast_text,
     column_dec,
     decimal_text,
     duck_type,
@@ -187,20 +188,7 @@ def as_text(binder: Binder, x: Typed) -> Typed:
         return settle(binder, x, TEXT)
     if x.array or x.base in (Base.VECTOR, Base.ENUM):
         return library_cast(binder, x, TEXT)
-    if x.base is Base.JSONB:
-        return retyped(x, x.sql, TEXT)
-    base, sql = x.base, x.sql
-    if base in (Base.TEXT, Base.VARCHAR, Base.CHAR, Base.JSON):
-        return x if base is Base.TEXT else retyped(x, sql, TEXT)
-    text = numeric_text(x) if base is Base.NUMERIC else FORMS[base].duck.text.format(sql)
-    return retyped(x, text, TEXT)
-
-
-def padded(x: Typed) -> Typed:
-    """CHAR(n) as TEXT with its blanks, as LIKE and concat() see it."""
-    if x.type.length is None:
-        return retyped(x, x.sql, TEXT)
-    return retyped(x, f"rpad({x.sql}, {x.type.length}, ' ')", TEXT)
+    return x if x.base is Base.TEXT else retyped(x, cast_text(x), TEXT)
 
 
 def limit_length(x: Typed, target: SqlType) -> Typed:

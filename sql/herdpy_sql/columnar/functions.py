@@ -1,49 +1,50 @@
 """Function calls of the columnar engine: from a syntax tree to PostgreSQL's name and arguments.
 
 sqlglot parses many functions into classes of its own; ``syntax.FUNCTION_CLASSES`` brings those back to a
-name and arguments in PostgreSQL's order. What a name means is the library's to say; ``FUNCTIONS`` has the
-clocks, the dice, and concat().
+name and arguments in PostgreSQL's order. What a name means is the library's to say.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.columnar import aggregates, library, rows
-from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
 from herdpy_sql.columnar.comparisons import is_row
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, named_call
+from herdpy_sql.types import DOUBLE, TIMESTAMPTZ, UUID
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
 
-Function = Callable[[Binder, list[Typed]], Typed]
-
-FUNCTIONS: dict[str, Function] = {}
-
-OF_ARRAYS = frozenset({"concat", "concat_ws"})
-"""Functions of this engine that take arrays, too."""
+_NOW, _STATEMENT = (
+    Typed(f"make_timestamptz(CAST(${mark} AS BIGINT))", TIMESTAMPTZ)
+    for mark in (TRANSACTION_US, STATEMENT_US)
+)
+CLOCKS_AND_DICE = {
+    "now": _NOW,
+    "transaction_timestamp": _NOW,
+    "statement_timestamp": _STATEMENT,
+    "clock_timestamp": _STATEMENT,
+    "random": Typed("random()", DOUBLE, volatile=True),
+    "gen_random_uuid": Typed("gen_random_uuid()", UUID, volatile=True),
+}
+"""What is no function of its arguments. The clock is not read here: its moments come as parameters."""
 
 
 def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None = None) -> Typed:
     """The function's meaning; SqlError 42883."""
-    function = FUNCTIONS.get(name)
-    result = None
-    if function is not None and (name in OF_ARRAYS or not any(a.array for a in arguments)):
-        with contextlib.suppress(ValueError, IndexError, TypeError):
-            result = function(binder, arguments)
-    if result is None:
-        result = library.call(binder, name, arguments, scope)
-    if result is None:
+    if not arguments and name in CLOCKS_AND_DICE:
+        return CLOCKS_AND_DICE[name]
+    found = library.call(binder, name, arguments, scope)
+    if found is None:
         raise no_function(name, types_of(*arguments))
-    return result
+    return found
 
 
 @handles(*FUNCTION_CLASSES)
@@ -77,14 +78,3 @@ def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
         if found is not None:
             return found
     return call(binder, name, arguments, scope)
-
-
-def register(*names: str) -> Callable[[Function], Function]:
-    """Register a function under its names."""
-
-    def add(function: Function) -> Function:
-        for name in names:
-            FUNCTIONS[name] = function
-        return function
-
-    return add

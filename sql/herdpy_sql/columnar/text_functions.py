@@ -1,4 +1,4 @@
-"""Text in the columnar engine: concat, ``||``, LIKE, regular expressions.
+"""Text in the columnar engine: ``||``, LIKE, regular expressions.
 
 Handlers of nodes; other functions of text are the library's. ``||`` is that of bytes, arrays and JSONB, too.
 """
@@ -11,50 +11,25 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import arrays, casts, library
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.functions import call, register
+from herdpy_sql.columnar.functions import call
 from herdpy_sql.columnar.routines import types_of
-from herdpy_sql.duck import STRINGS, Typed, retyped, typed
+from herdpy_sql.duck import STRINGS, Typed, padded, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_operator
-from herdpy_sql.types import BOOLEAN, TEXT, Base, SqlType
+from herdpy_sql.expr.syntax import joined_literal
+from herdpy_sql.types import BOOLEAN, TEXT, UNKNOWN, Base, SqlType
 from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
 
 
-@register("concat")
-def _concat(binder: Binder, arguments: list[Typed]) -> Typed:
-    parts = [_any_text(binder, a) for a in arguments]
-    if not parts:
-        raise ValueError
-    return typed(" || ".join(["(''", *(f"coalesce({p.sql}, '')" for p in parts)]) + ")", TEXT, *parts)
-
-
-@register("concat_ws")
-def _concat_ws(binder: Binder, arguments: list[Typed]) -> Typed:
-    separator, *rest = [_any_text(binder, a) for a in arguments]
-    return typed(f"concat_ws({', '.join(p.sql for p in [separator, *rest])})", TEXT, separator, *rest)
-
-
-def _any_text(binder: Binder, x: Typed) -> Typed:
-    """Output-function text: booleans are t and f here."""
-    if x.array:
-        return casts.as_text(binder, x)
-    if x.base is Base.BOOLEAN:
-        return retyped(x, f"CASE WHEN {x.sql} THEN 't' WHEN NOT {x.sql} THEN 'f' END", TEXT)
-    if x.base is Base.CHAR:
-        return casts.padded(x)
-    return casts.as_text(binder, x)
-
-
-@handles(exp.Concat, exp.ConcatWs)
-def _concat_node(binder: Binder, node: Any, scope: Scope) -> Typed:
-    if type(node) is exp.Concat and not node.args.get("safe"):
-        # 'a' 'b' on two lines: one literal
-        return Typed("", SqlType(Base.UNKNOWN), literal="".join(str(e.this) for e in node.expressions))
-    name = "concat_ws" if isinstance(node, exp.ConcatWs) else "concat"
-    return call(binder, name, binder.bind_all(node.expressions, scope))
+@handles(exp.Concat)
+def _concat(binder: Binder, node: Any, scope: Scope) -> Typed:
+    literal = joined_literal(node)
+    if literal is not None:
+        return Typed("", UNKNOWN, literal=literal)
+    return call(binder, "concat", binder.bind_all(node.expressions, scope))
 
 
 @handles(exp.Trim)
@@ -108,7 +83,7 @@ def pattern_operands(binder: Binder, node: Any, scope: Scope, symbol: str) -> tu
         if not x.unknown and x.base not in STRINGS:
             raise no_operator(symbol, types_of(a, b))
         # CHAR(n) keeps its blanks in LIKE and ~, unlike in comparisons.
-        out.append(casts.padded(x) if x.base is Base.CHAR else casts.coerce(binder, x, TEXT))
+        out.append(padded(x) if x.base is Base.CHAR else casts.coerce(binder, x, TEXT))
     return out[0], out[1]
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
-from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
-from herdpy_sql.columnar.functions import call, register
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.functions import CLOCKS_AND_DICE, call
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, once, typed
 from herdpy_sql.errors import SqlError
@@ -22,14 +22,12 @@ from herdpy_sql.expr.syntax import interval_words
 from herdpy_sql.library.times import WHOLE_FIELDS
 from herdpy_sql.types import (
     DATE,
-    DOUBLE,
     INTERVAL,
     NUMERIC,
     TEXT,
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
-    UUID,
     Base,
     SqlType,
 )
@@ -39,13 +37,12 @@ if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
 
 
-def _timestamptz(mark: int) -> Typed:
-    return Typed(f"make_timestamptz(CAST(${mark} AS BIGINT))", TIMESTAMPTZ)
+_NOW = CLOCKS_AND_DICE["now"]
 
 
 @handles(exp.CurrentTimestamp)
 def _now(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return _with_digits(binder, _timestamptz(TRANSACTION_US), node.this)
+    return _with_digits(binder, _NOW, node.this)
 
 
 def _with_digits(binder: Binder, moment: Typed, digits: Any) -> Typed:
@@ -57,40 +54,20 @@ def _with_digits(binder: Binder, moment: Typed, digits: Any) -> Typed:
     return library.rounded(binder, moment, min(int(digits.this), 6))
 
 
-@register("now", "transaction_timestamp")
-def _now_function(binder: Binder, arguments: list[Typed]) -> Typed:
-    return _timestamptz(TRANSACTION_US)
-
-
-@register("statement_timestamp", "clock_timestamp")
-def _statement(binder: Binder, arguments: list[Typed]) -> Typed:
-    return _timestamptz(STATEMENT_US)
-
-
-@register("random")
-def _random(binder: Binder, arguments: list[Typed]) -> Typed:
-    return Typed("random()", DOUBLE, volatile=True)
-
-
-@register("gen_random_uuid")
-def _gen_random_uuid(binder: Binder, arguments: list[Typed]) -> Typed:
-    return Typed("gen_random_uuid()", UUID, volatile=True)
-
-
 @handles(exp.CurrentDate)
 def _today(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS DATE)", DATE)
+    return Typed(f"CAST({_NOW.sql} AS DATE)", DATE)
 
 
 @handles(exp.Localtimestamp)
 def _local(binder: Binder, node: Any, scope: Scope) -> Typed:
-    found = Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)", TIMESTAMP)
+    found = Typed(f"CAST({_NOW.sql} AS TIMESTAMP)", TIMESTAMP)
     return _with_digits(binder, found, node.this)
 
 
 @handles(exp.Localtime)
 def _local_time(binder: Binder, node: Any, scope: Scope) -> Typed:
-    moment = f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)"
+    moment = f"CAST({_NOW.sql} AS TIMESTAMP)"
     return _with_digits(binder, Typed(f"pg_timeofday({moment})", TIME), node.this)
 
 

@@ -15,7 +15,7 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.coerce import coerce, settle, unify
+from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.extracts import extractor
 from herdpy_sql.expr.nodes import NotOwn
@@ -26,14 +26,14 @@ from herdpy_sql.expr.syntax import (
     filled,
     function_name,
     is_regclass,
+    joined_literal,
     named_call,
     slice_ends,
     subscripts,
 )
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.library.arrays import array_of_arrays
-from herdpy_sql.types import INTEGER, Base, SqlType, array_of
-from herdpy_sql.values import to_text
+from herdpy_sql.types import INTEGER, UNKNOWN, Base, SqlType, array_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -239,34 +239,9 @@ def _chr(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     return by_name(binder, "chr", node.expressions)
 
 
-def _concat(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    args = tuple(_output_text(binder, arg) for arg in node.expressions)
-    return folded(n.Call(t.TEXT, n.Function("concat", _join_all, strict=False), args))
-
-
-def _concat_ws(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    separator = binder.bind(node.expressions[0])
-    if not can_coerce(separator.type.base, Base.TEXT):
-        raise SqlError("42883", f"function concat_ws({separator.type.base.value}, ...) does not exist")
-    separator = coerce(separator, t.TEXT, "implicit", binder.params)
-    args = (separator, *(_output_text(binder, arg) for arg in node.expressions[1:]))
-    return folded(n.Call(t.TEXT, n.Function("concat_ws", _join_with, strict=False), args))
-
-
-def _output_text(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """An argument of concat(): its output form, which for BOOLEAN and CHAR is not its cast to TEXT."""
-    bound = settle(binder.bind(node), binder.params)
-    if bound.type.base in {Base.BOOLEAN, Base.CHAR}:
-        return folded(n.Call(t.TEXT, n.Function("out", to_text(bound.type)), (bound,)))
-    return coerce(bound, t.TEXT, "explicit", binder.params)
-
-
-def _join_all(*texts: str | None) -> str:
-    return "".join(text for text in texts if text is not None)
-
-
-def _join_with(separator: str | None, *texts: str | None) -> str | None:
-    return None if separator is None else separator.join(text for text in texts if text is not None)
+def _concat(binder: ExprBinder, node: exp.Concat) -> n.Expr:
+    literal = joined_literal(node)
+    return by_name(binder, "concat", node.expressions) if literal is None else n.Const(UNKNOWN, literal)
 
 
 def _random(binder: ExprBinder, node: exp.Expression) -> n.Expr:
@@ -297,7 +272,6 @@ CALLS: dict[type, Handler] = {
     exp.Pad: _pad,
     exp.Chr: _chr,
     exp.Concat: _concat,
-    exp.ConcatWs: _concat_ws,
     exp.Uuid: _random,
     exp.Rand: _random,
 }

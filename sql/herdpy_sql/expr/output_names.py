@@ -15,6 +15,7 @@ from herdpy_sql.expr.syntax import (
     ORDERED_SET_CLASSES,
     WINDOW_CLASSES,
     identifier,
+    joined_literal,
     named_call,
 )
 from herdpy_sql.expr.typenames import catalog_name, of_moment, sql_type
@@ -88,6 +89,8 @@ def _of_case(node: exp.Case, bound: str | None) -> tuple[str, int]:
 def _of_call(node: exp.Expression) -> tuple[str, int]:
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower(), 2
+    if isinstance(node, exp.Concat) and joined_literal(node) is not None:
+        return UNNAMED, 0
     if isinstance(node, exp.Trim):
         return _TRIMS.get(str(node.args.get("position") or "").upper(), "btrim"), 2
     if isinstance(node, exp.Pad):

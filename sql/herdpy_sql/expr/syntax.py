@@ -58,6 +58,8 @@ NAMES: dict[type, str] = {
     exp.RegexpInstr: "regexp_instr",
     exp.RegexpSubstr: "regexp_substr",
     exp.Normalize: "normalize",
+    exp.Concat: "concat",
+    exp.ConcatWs: "concat_ws",
 }
 _ARGUMENTS: dict[type, tuple[str, ...]] = {
     exp.Format: ("this", "expressions"),
@@ -185,6 +187,11 @@ WINDOW_CLASSES: dict[type, str] = {
     exp.NthValue: "nth_value",
 }
 """Functions that have a meaning over a window alone."""
+
+
+def joined_literal(node: exp.Concat) -> str | None:
+    """The one literal that ``'a'`` and ``'b'`` on two lines are; None of a call of concat()."""
+    return None if node.args.get("safe") else "".join(str(one.this) for one in node.expressions)
 
 
 def named_call(node: exp.Expression) -> tuple[str, list[Any]] | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from herdpy_sql.duck import Typed, constant_text, typed
+from herdpy_sql.duck import Typed, cast_text, constant_text, padded, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.casts import cast_function
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
@@ -165,8 +167,6 @@ add("quote_ident", (TEXT,), TEXT, quote_ident)
 
 @routine("quote_literal", (Poly.ANY,), TEXT, typed=True, clocked=True)
 def _quoted(found: Resolved, clock: Clock, value: Any) -> str:
-    from herdpy_sql.expr.casts import cast_function
-
     text = cast_function(found.args[0], TEXT, explicit=True)
     if text is None:
         return quote_literal(str(value))
@@ -241,6 +241,73 @@ add("normalize", (TEXT,), TEXT, lambda text: unicodedata.normalize("NFC", text))
 add("pg_typeof", (Poly.ANY,), TEXT, lambda found, _: found.args[0].name, strict=False, typed=True)
 add("num_nulls", (), INTEGER, lambda *v: sum(one is None for one in v), rest=Poly.ANY, strict=False)
 add("num_nonnulls", (), INTEGER, lambda *v: sum(one is not None for one in v), rest=Poly.ANY, strict=False)
+
+
+# ---------------------------------------------------------------------------- concat
+
+
+@functools.lru_cache(maxsize=1024)
+def _writers(types: tuple[SqlType, ...]) -> list[tuple[Callable[..., Any], bool]]:
+    """What gives the output form of values of these types, and whether it needs the clock.
+
+    Of BOOLEAN and CHAR that is not their cast to TEXT.
+    """
+    found: list[tuple[Callable[..., Any], bool]] = []
+    for type_ in types:
+        plain = type_.base in {Base.BOOLEAN, Base.CHAR}
+        function = None if plain else cast_function(type_, TEXT, explicit=True)
+        if plain:
+            found.append((to_text(type_), False))
+        elif function is None:
+            found.append((str, False))
+        else:
+            found.append((function.implementation, function.needs_clock))
+    return found
+
+
+def _written(found: Resolved, clock: Clock, values: Sequence[Any]) -> list[str]:
+    """The texts of those that are not NULL."""
+    types = found.args[len(found.args) - len(values) :]
+    return [
+        write(clock, value) if clocked else write(value)
+        for (write, clocked), value in zip(_writers(types), values, strict=True)
+        if value is not None
+    ]
+
+
+def _duck_written(x: Typed) -> str | None:
+    if x.array or x.base in {Base.VECTOR, Base.ENUM}:
+        return None
+    if x.base is Base.BOOLEAN:
+        return f"CASE {x.sql} WHEN true THEN 't' WHEN false THEN 'f' END"
+    return padded(x).sql if x.base is Base.CHAR else cast_text(x)
+
+
+def _duck_concat(*parts: Typed) -> Typed | None:
+    texts = [_duck_written(x) for x in parts]
+    if None in texts:
+        return None
+    return typed(" || ".join(["(''", *(f"coalesce({one}, '')" for one in texts)]) + ")", TEXT, *parts)
+
+
+def _duck_concat_ws(separator: Typed, *parts: Typed) -> Typed | None:
+    texts = [_duck_written(x) for x in parts]
+    if None in texts:
+        return None
+    return typed(f"concat_ws({', '.join([separator.sql, *map(str, texts)])})", TEXT, separator, *parts)
+
+
+_ANY = {"rest": Poly.ANY, "strict": False, "typed": True, "clocked": True}
+
+
+@routine("concat", (Poly.ANY,), TEXT, duck=_duck_concat, **_ANY)
+def _concat(found: Resolved, clock: Clock, *values: Any) -> str:
+    return "".join(_written(found, clock, values))
+
+
+@routine("concat_ws", (TEXT, Poly.ANY), TEXT, duck=_duck_concat_ws, **_ANY)
+def _concat_ws(found: Resolved, clock: Clock, separator: str | None, *values: Any) -> str | None:
+    return None if separator is None else separator.join(_written(found, clock, values))
 
 
 @routine("format", (TEXT,), TEXT, rest=Poly.ANY, strict=False, typed=True)

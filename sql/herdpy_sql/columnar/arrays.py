@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from herdpy.codec.grids import Grid
 from herdpy_sql.columnar import casts
-from herdpy_sql.columnar.names import sql_type
 from herdpy_sql.duck import Typed, column_dec, duck_type, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.types import TEXT, Base, SqlType, array_of
 from herdpy_sql.values.arrays import split_array
 
@@ -27,7 +27,7 @@ def element_of(to: Any) -> SqlType | None:
     """The type of the elements of a type of arrays; None for another type."""
     if not isinstance(to, exp.DataType) or to.this is not exp.DataType.Type.ARRAY or len(to.expressions) != 1:
         return None
-    return sql_type(to).element_type
+    return sql_type(to, any_scale=True).element_type
 
 
 def written_out(node: Any) -> Any:

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from herdpy.codec.keys import successor
 from herdpy_sql.columnar.comparisons import COMPARISONS
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import DAY_US, parse_zoned
@@ -59,7 +59,7 @@ def _note(column: Any, symbol: str, value: Any, scope: Scope) -> None:
         return
     table = column.args.get("table")
     try:
-        found, col = scope.find(name_of(table) if table is not None else None, name_of(column.this))
+        found, col = scope.find(identifier(table) if table is not None else None, identifier(column.this))
     except SqlError:
         return
     if found is not scope or col.rel is None or col.rel.scan is None or col.rel.table is None:

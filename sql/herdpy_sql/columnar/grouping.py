@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar import scope as scopes
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.syntax import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,12 +115,12 @@ def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[
         inner = outputs[place - 1]
     elif isinstance(inner, exp.Column) and not inner.args.get("table"):
         # An input column goes before an output column of the same name.
-        name = name_of(inner.this)
+        name = identifier(inner.this)
         if not any(c.name == name for c in scope.star):
             aliased = [
                 e.this
                 for e in node.expressions
-                if isinstance(e, exp.Alias) and name_of(e.args["alias"]) == name
+                if isinstance(e, exp.Alias) and identifier(e.args["alias"]) == name
             ]
             if aliased:
                 inner = aliased[0]
@@ -143,7 +143,7 @@ def _flat(node: Any, scope: Scope) -> list[Any]:
         if isinstance(inner, exp.Star):
             out += [_reference(c) for c in scope.star]
         elif isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
-            found = scope.relation(name_of(inner.args["table"]))
+            found = scope.relation(identifier(inner.args["table"]))
             out += [_reference(c) for c in found[1].columns] if found else []
         else:
             out.append(inner)

@@ -21,12 +21,12 @@ from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import condition, is_row, order_key
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
 from herdpy_sql.columnar.with_queries import bind_with
 from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.types import BIGINT, TEXT, Base
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def output_place(node: Any, outs: Sequence[Typed], clause: str) -> int | None:
             raise SqlError("42P10", f"{clause} position {place} is not in select list")
         return place - 1
     if isinstance(node, exp.Column) and not node.args.get("table") and not isinstance(node.this, exp.Star):
-        name = name_of(node.this)
+        name = identifier(node.this)
         matches = [i for i, out in enumerate(outs) if out.name == name]
         if len({outs[i].sql for i in matches}) > 1:
             raise SqlError("42702", f'{clause} "{name}" is ambiguous')
@@ -257,7 +257,7 @@ def select_parts(binder: Binder, node: Any, scope: Scope) -> SelectParts:
         note_bounds(binder, where.this, scope)
         body = f"{body or '(SELECT 1) AS one'} WHERE {x.sql}"
     for window in node.args.get("windows") or ():
-        scope.windows[name_of(window.this)] = window
+        scope.windows[identifier(window.this)] = window
     scope.clause = "SELECT"
     group = node.args.get("group")
     groups = grouping.bind_group(binder, node, group, scope) if group is not None else None
@@ -298,7 +298,7 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
             outs += _expanded(scope, [_as_it_is(c, scope.number) for c in scope.star])
             continue
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            table = name_of(item.args["table"])
+            table = identifier(item.args["table"])
             found = scope.relation(table)
             if found is None:
                 raise SqlError("42P01", f'missing FROM-clause entry for table "{table}"')
@@ -307,7 +307,7 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
         inner = item.this if isinstance(item, exp.Alias) else item
         out = binder.bind(inner, scope)
 
-        name = name_of(item.args["alias"]) if isinstance(item, exp.Alias) else output_name(inner, out.name)
+        name = identifier(item.args["alias"]) if isinstance(item, exp.Alias) else output_name(inner, out.name)
         outs.append(replace(out, name=name, origin=_origin(inner, scope)))
     return outs
 
@@ -324,7 +324,7 @@ def _origin(node: Any, scope: Scope) -> ColumnOrigin | None:
         return None
     table = node.args.get("table")
     try:
-        return scope.find(name_of(table) if table is not None else None, name_of(node.this))[1].origin
+        return scope.find(identifier(table) if table is not None else None, identifier(node.this))[1].origin
     except SqlError:
         return None  # it was bound as something else, such as a whole row
 
@@ -473,7 +473,7 @@ def _ordered(binder: Binder, node: Any, scope: Scope, bound: BoundQuery) -> Boun
         place = output_place(ordered.this, bound.columns, "ORDER BY")
         if place is None:
             if isinstance(ordered.this, exp.Column):
-                raise SqlError("42703", f'column "{name_of(ordered.this.this)}" does not exist')
+                raise SqlError("42703", f'column "{identifier(ordered.this.this)}" does not exist')
             raise SqlError(
                 "0A000",
                 "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",

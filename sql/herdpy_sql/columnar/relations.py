@@ -17,7 +17,6 @@ from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import comparable, condition
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
@@ -25,7 +24,7 @@ from herdpy_sql.columnar.with_queries import derived
 from herdpy_sql.duck import INTEGERS, Typed, elements
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import named_call
+from herdpy_sql.expr.syntax import identifier, named_call
 from herdpy_sql.library import Resolved, resolve
 from herdpy_sql.objects import VIEW
 from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
@@ -216,8 +215,8 @@ def _alias_of(node: Any) -> tuple[str | None, list[str]]:
     if alias is None:
         return None, []
     this = alias.args.get("this")
-    return (name_of(this) if this is not None else None), [
-        name_of(c) for c in alias.args.get("columns") or ()
+    return (identifier(this) if this is not None else None), [
+        identifier(c) for c in alias.args.get("columns") or ()
     ]
 
 
@@ -227,9 +226,9 @@ def _table(binder: Binder, node: Any, scope: Scope, before: list[FromItem]) -> F
     for clause in ("pivots", "hints", "version", "laterals", "when", "rows_from", "changes"):
         if node.args.get(clause):
             raise SqlError("0A000", f"{clause} in FROM is not supported")
-    name = name_of(node.this)
+    name = identifier(node.this)
     own, listed = _alias_of(node)
-    schema = name_of(node.args["db"]) if node.args.get("db") else None
+    schema = identifier(node.args["db"]) if node.args.get("db") else None
     if schema is None:
         make = scope.cte(name)
         if make is not None:
@@ -359,7 +358,7 @@ def _unnest(
     rel.columns = [Col(name, f"{alias}.c0", x.type, x.dec, position=0, rel=rel)]
     sql = f"SELECT unnest({elements(x)}) AS c0"
     if offset:
-        second = name_of(offset) if isinstance(offset, exp.Identifier) else "ordinality"
+        second = identifier(offset) if isinstance(offset, exp.Identifier) else "ordinality"
         rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
         sql += f", CAST(generate_subscripts({elements(x)}, 1) AS BIGINT) AS c1"
     return FromItem(f"({sql}) AS {alias}", [rel], list(rel.columns))
@@ -386,7 +385,7 @@ def _join(binder: Binder, left: FromItem, join: Any, scope: Scope, before: list[
     if kind == "CROSS" or (method == "" and _is_comma(join)):
         return FromItem(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
     word = f"{side} JOIN" if side else "JOIN"
-    using = [name_of(u) for u in join.args.get("using") or ()]
+    using = [identifier(u) for u in join.args.get("using") or ()]
     if method == "NATURAL":
         names = {c.name for c in right.star}
         using = [c.name for c in left.star if c.name in names]

@@ -14,10 +14,10 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles, unsupported
 from herdpy_sql.columnar.comparisons import is_row, order_key
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.scope import Rel, Scope, table_column, text
 from herdpy_sql.duck import Typed, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.types import BOOLEAN, TEXT
 from herdpy_sql.values.form import quote
 
@@ -32,11 +32,11 @@ def whole(node: Any, scope: Scope) -> Rel | None:
     """The relation whose name stands where a column's might; a column of that name goes before."""
     if not isinstance(node, exp.Column) or node.args.get("table") or isinstance(node.this, exp.Star):
         return None
-    found = scope.relation(name_of(node.this))
+    found = scope.relation(identifier(node.this))
     if found is None:
         return None
     try:
-        scope.find(None, name_of(node.this))
+        scope.find(None, identifier(node.this))
     except SqlError as error:
         return found[1] if error.sqlstate == "42703" else None
     return None
@@ -93,4 +93,4 @@ def _field(binder: Binder, node: Any, scope: Scope) -> Typed:
     rel = whole(node.this.this, scope) if isinstance(node.this, exp.Paren) else None
     if rel is None or not isinstance(node.expression, exp.Identifier):
         raise unsupported(node)
-    return binder.bind(_column(rel, name_of(node.expression)), scope)
+    return binder.bind(_column(rel, identifier(node.expression)), scope)

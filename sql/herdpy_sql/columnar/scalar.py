@@ -16,7 +16,6 @@ from herdpy_sql.columnar import arrays, callbacks, casts, engine, library, liter
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import comparable, condition
-from herdpy_sql.columnar.names import name_of, sql_type
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Scope, from_column
 from herdpy_sql.duck import (
@@ -31,7 +30,8 @@ from herdpy_sql.duck import (
     typed,
 )
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.typenames import of_moment
+from herdpy_sql.expr.syntax import identifier
+from herdpy_sql.expr.typenames import of_moment, sql_type
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
 from herdpy_sql.values.numeric import parse_numeric
 
@@ -40,14 +40,14 @@ from herdpy_sql.values.numeric import parse_numeric
 def _column(binder: Binder, node: Any, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Star):
         raise SqlError("42601", "* is not allowed here")
-    name = name_of(node.this)
+    name = identifier(node.this)
     table = node.args.get("table")
     if node.args.get("db"):
-        schema = name_of(node.args["db"])
+        schema = identifier(node.args["db"])
         if schema != "public":
-            raise SqlError("42P01", f'missing FROM-clause entry for table "{name_of(table)}"')
+            raise SqlError("42P01", f'missing FROM-clause entry for table "{identifier(table)}"')
     try:
-        found, col = scope.find(name_of(table) if table is not None else None, name)
+        found, col = scope.find(identifier(table) if table is not None else None, name)
     except SqlError as error:
         if error.sqlstate == "42703" and table is None and scope.relation(name) is not None:
             raise SqlError("0A000", f'whole-row reference "{name}" is not supported') from None
@@ -120,7 +120,7 @@ def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
     if element is not None:
         return arrays.cast_array(binder, node.this, element, scope, sql_type(node.args["to"]).dimensions)
     plain, digits = of_moment(node.args["to"])
-    target = sql_type(plain)
+    target = sql_type(plain, any_scale=True)
     x = binder.bind(node.this, scope)
     result = casts.cast(binder, x, target)
     if digits is not None:

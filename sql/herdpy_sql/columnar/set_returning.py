@@ -14,13 +14,12 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import HANDLERS, Binder
 from herdpy_sql.columnar.casts import common_type
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, Scope
 from herdpy_sql.duck import INTEGERS, Typed, duck_type, elements, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import named_call
+from herdpy_sql.expr.syntax import identifier, named_call
 from herdpy_sql.library import resolve
 from herdpy_sql.types import BIGINT, INTEGER, INTERVAL, NUMERIC, TIMESTAMP, Base, SqlType
 
@@ -154,7 +153,7 @@ def several_arrays(binder: Binder, node: Any, own: str | None, names: list[str],
     """``unnest(array, array, ...)`` in FROM."""
     calls = [exp.Explode(this=one) for one in node.expressions]
     offset = node.args.get("offset")
-    numbered = name_of(offset) if isinstance(offset, exp.Identifier) else "ordinality" if offset else None
+    numbered = identifier(offset) if isinstance(offset, exp.Identifier) else "ordinality" if offset else None
     return _side_by_side(binder, calls, own, names, scope, numbered)
 
 

@@ -16,13 +16,12 @@ from herdpy_sql.columnar.aggregates import AGGREGATES, Frame, bind_aggregate
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import condition, order_key
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.queries import direction_of
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import WINDOW_CLASSES
+from herdpy_sql.expr.syntax import WINDOW_CLASSES, identifier
 from herdpy_sql.types import BIGINT, DOUBLE, INTEGER, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
@@ -110,9 +109,9 @@ def _over(binder: Binder, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
     base: Any = None
     name = node.args.get("alias")
     if name is not None:
-        base = scope.windows.get(name_of(name))
+        base = scope.windows.get(identifier(name))
         if base is None:
-            raise SqlError("42704", f'window "{name_of(name)}" does not exist')
+            raise SqlError("42704", f'window "{identifier(name)}" does not exist')
     parts: list[Typed] = []
     partition = list(node.args.get("partition_by") or ()) or list(
         (base and base.args.get("partition_by")) or ()

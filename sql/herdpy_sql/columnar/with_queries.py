@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts
-from herdpy_sql.columnar.names import name_of
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, Rel, Scope
 from herdpy_sql.duck import Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
+from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def in_order(with_: exp.Expression) -> list[exp.Expression]:
 
 
 def _name(cte: Any) -> str:
-    return name_of(cte.args["alias"].this)
+    return identifier(cte.args["alias"].this)
 
 
 def _sorted(ctes: Sequence[Any], needs: dict[str, set[str]]) -> list[exp.Expression]:
@@ -196,8 +196,8 @@ def _source(item: Any, place: str, hidden: frozenset[str]) -> Iterator[Reference
         bare.set("joins", None)
         yield from _joined(bare, joins, place, hidden)
     elif isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
-        if not item.args.get("db") and name_of(item.this) not in hidden:
-            yield name_of(item.this), place
+        if not item.args.get("db") and identifier(item.this) not in hidden:
+            yield identifier(item.this), place
     elif isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
         yield from _source(item.this, place, hidden)
     elif isinstance(item, (exp.Lateral, exp.Subquery)) and isinstance(item.this, exp.Query):
@@ -230,13 +230,13 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
     parts = []
     seen = set()
     for cte in with_.expressions:
-        name = name_of(cte.args["alias"].this)
+        name = identifier(cte.args["alias"].this)
         if name in seen:
             raise SqlError("42712", f'WITH query name "{name}" specified more than once')
         seen.add(name)
     for cte in in_order(with_):
-        name = name_of(cte.args["alias"].this)
-        listed = [name_of(c) for c in cte.args["alias"].args.get("columns") or ()]
+        name = identifier(cte.args["alias"].this)
+        listed = [identifier(c) for c in cte.args["alias"].args.get("columns") or ()]
         query = _unwrapped(cte.this)
         if not isinstance(query, (exp.Query, exp.Values, exp.Table)):
             raise SqlError(

@@ -113,10 +113,7 @@ def _of_call(node: exp.Expression) -> tuple[str, int]:
 
 
 def _type_name(kind: exp.Expression) -> str:
-    if isinstance(kind, exp.Interval):
-        return "interval"
     try:
-        return catalog_name(sql_type(of_moment(kind)[0]))
-    except SqlError:  # told where the cast is bound; a NUMERIC of another scale is the columnar engine's
-        is_numeric = isinstance(kind, exp.DataType) and kind.this is exp.DataType.Type.DECIMAL
-        return "numeric" if is_numeric else UNNAMED
+        return catalog_name(sql_type(of_moment(kind)[0], any_scale=True))
+    except SqlError:  # told where the cast is bound
+        return UNNAMED

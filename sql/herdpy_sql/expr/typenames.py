@@ -26,12 +26,16 @@ MAX_LENGTH = 10_485_760
 MAX_PRECISION = 1_000
 
 
-def sql_type(node: exp.Expression) -> SqlType:
+def sql_type(node: exp.Expression, *, any_scale: bool = False) -> SqlType:
     """The SQL type that a data type node names.
+
+    ``any_scale``: a NUMERIC's scale may be below zero or above its precision: of values, not of columns.
 
     SqlError 0A000 for PostgreSQL's types and modifiers that are not supported, 42704 for what is no
     type, 22023 for modifiers out of range.
     """
+    if isinstance(node, exp.Interval) and not node.args.get("unit"):
+        return t.INTERVAL
     if not isinstance(node, exp.DataType):
         raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
     if node.this is exp.DataType.Type.ARRAY:
@@ -47,7 +51,7 @@ def sql_type(node: exp.Expression) -> SqlType:
     modifiers = modifiers_of(node)
     if not modifiers:
         return found
-    return _modified(found, modifiers)
+    return _modified(found, modifiers, any_scale=any_scale)
 
 
 def builtin(node: exp.DataType) -> SqlType | None:
@@ -97,7 +101,7 @@ def _array_type(node: exp.DataType) -> SqlType:
     return found
 
 
-def _modified(plain: SqlType, modifiers: list[int]) -> SqlType:
+def _modified(plain: SqlType, modifiers: list[int], *, any_scale: bool) -> SqlType:
     base, first = plain.base, modifiers[0]
     if len(modifiers) > 1 and base in {Base.VARCHAR, Base.CHAR, Base.DOUBLE}:
         raise SqlError("42601", 'syntax error at or near ","')
@@ -125,7 +129,7 @@ def _modified(plain: SqlType, modifiers: list[int]) -> SqlType:
             raise SqlError(
                 "22023", f"NUMERIC scale {scale} must be between -{MAX_PRECISION} and {MAX_PRECISION}"
             )
-        if not 0 <= scale <= first:
+        if not any_scale and not 0 <= scale <= first:
             raise SqlError("0A000", f"NUMERIC scale {scale} must be between 0 and the precision, {first}")
         return SqlType(base, precision=first, scale=scale)
     if base is Base.DOUBLE and len(modifiers) == 1:  # FLOAT(n), n in binary digits

@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from herdpy.codec.kinds import DATE_INFINITY, DATE_NEGATIVE_INFINITY
 from herdpy_sql import types as t
 from herdpy_sql.duck import MAX_DIGITS, Digits, Typed, decimal_text, duck_type, numeric_text, typed
@@ -291,8 +293,8 @@ def _swapped(function: Function) -> Function:
     """The same of operands the other way round."""
     run, duck = function.implementation, function.duck
     if isinstance(duck, str):
-        return replace(function, implementation=_swap(run), duck=duck.format("{1}", "{0}"))
-    return replace(
+        return structs.replace(function, implementation=_swap(run), duck=duck.format("{1}", "{0}"))
+    return structs.replace(
         function,
         implementation=(lambda clock, left, right: run(clock, right, left))
         if function.needs_clock

@@ -10,7 +10,7 @@ from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.log.lsn import LSN, START
 from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmedError
 from herdpy_server.cluster.layout import Layout
-from herdpy_server.cluster.positions import Needs, Reports, claim_trim, now_us, read_needs
+from herdpy_server.cluster.positions import Needs, Reports, claim_trim, now_us, read_needs, trimmed_before
 from herdpy_server.cluster.readers import lease_reader, sweep_readers
 from herdpy_server.cluster.session import ZooKeeperSession
 from tests.support.znode_worlds import Meddler, World
@@ -170,6 +170,27 @@ def test_a_reader_that_comes_while_the_leader_trims(world: World) -> None:
                 assert floor == LSN(1, 0)
                 await found.release()  # type: ignore[attr-defined]
             assert (await read_needs(znodes, paths)).readers == {}
+
+    world.run(program)
+
+
+def test_only_what_was_announced_is_trimmed(world: World) -> None:
+    """A reader that moves on while the leader claims frees more, which nobody was told of."""
+
+    async def program() -> None:
+        paths = paths_of(world)
+        znodes = await world.client()
+        await znodes.create(paths.info, make_parents=True)
+        reader = await lease_reader(znodes, paths, LSN(1, 0), "backup", lease_s=HOUR_S)
+        meddler = Meddler(znodes)
+
+        async def move_on() -> None:
+            await reader.renew(LSN(3, 0))
+
+        meddler.before = {"create": move_on}
+        floor = await claim_trim(meddler, paths, LSN(3, 0), (), retention_s=60)  # type: ignore[arg-type]
+        assert floor == await trimmed_before(znodes, paths) == LSN(1, 0)
+        assert await claim_trim(znodes, paths, LSN(3, 0), (), retention_s=60) == LSN(3, 0)
 
     world.run(program)
 

@@ -314,8 +314,9 @@ async def claim_trim(
             now_us=now_us() if now is None else now,
         )
 
-    await _raise_trim(znodes, paths, await floor())
-    return await floor()
+    announced = await floor()
+    await _raise_trim(znodes, paths, announced)
+    return min(announced, await floor())  # what was freed meanwhile is announced by the next claim
 
 
 async def force_trim(znodes: Znodes, paths: TablespacePaths, before: LSN) -> None:

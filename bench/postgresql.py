@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from herdpy.testing.ports import PortReservation
+from herdpy.testing.process import PortReservation
 from tests.support.postgres import find_server
 
 SCRIPTS = {"select-only": "-S", "simple-update": "-N", "tpcb-like": "-b tpcb-like"}

@@ -17,9 +17,8 @@ from measure import Line
 
 import herdpy
 from herdpy.dev import LocalCluster
-from herdpy.rpc.address import GrpcAddress
-from herdpy.rpc.errors import RemoteError
-from herdpy.rpc.logs import publish
+from herdpy.rpc.address import GrpcAddress, RemoteError
+from herdpy.rpc.snapshots import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,6 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
 from herdpy.bookkeeper.errors import (
     AuthenticationError,
     BackPressureError,
@@ -46,15 +45,14 @@ from herdpy.bookkeeper.errors import (
     WrongPasswordError,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.settings import AuthExchange, AuthProvider, ClientSettings
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
     from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
     from herdpy.bookkeeper.client import BookKeeper
-    from herdpy.bookkeeper.cluster import BookieInfo, BookieState
+    from herdpy.bookkeeper.cluster import BookieInfo, BookieState, LedgerIds
     from herdpy.bookkeeper.digest import DigestType, Entry
-    from herdpy.bookkeeper.ledger_list import LedgerIds
     from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
     from herdpy.bookkeeper.metadata.znodes import Znodes
     from herdpy.bookkeeper.read import LedgerReader

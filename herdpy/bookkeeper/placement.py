@@ -1,8 +1,11 @@
-"""Choosing bookies: ensembles for new ledgers, and replacements for bookies that failed.
+"""Which bookies: those that hold an entry, those that get a new ledger, those that replace a failed one.
 
-Between the registry (which bookies there are) and those who need some: the client for a new ledger, writers
-and recoverers for a replacement. The choice is random, so that load spreads; a bookie that failed a write
-lately is in quarantine and is taken only when there is no other. Read-only bookies are never taken.
+Below writers, readers and recoverers, who all must agree on the schedule. An ensemble of E bookies is used
+round robin: each entry goes to W neighbours, counted on a circle, starting one further with every entry.
+Ensembles are chosen at random, so that load spreads; a bookie that failed a write lately is in quarantine and
+is taken only when there is no other. Read-only bookies are never taken.
+
+Source of the schedule: BookKeeper's client/RoundRobinDistributionSchedule.java.
 """
 
 from __future__ import annotations
@@ -15,6 +18,43 @@ from typing import Any, Protocol
 
 from herdpy.bookkeeper.errors import NotEnoughBookiesError, Outcome
 from herdpy.bookkeeper.settings import ClientSettings
+
+
+def write_set(entry_id: int, ensemble_size: int, write_quorum: int) -> tuple[int, ...]:
+    """The indexes in the ensemble of the bookies that hold an entry, in the order in which to ask them."""
+    return tuple((entry_id + step) % ensemble_size for step in range(write_quorum))
+
+
+class Coverage:
+    """Whether the bookies that answered rule out an entry that nobody has told of.
+
+    An entry was confirmed only if A bookies of its write set had it. So none is overlooked once, in every one
+    of the E write sets, fewer than A bookies have not answered.
+    """
+
+    __slots__ = ("_answered", "_quorum", "_write_sets")
+
+    def __init__(self, ensemble_size: int, write_quorum: int, ack_quorum: int) -> None:
+        self._quorum = ack_quorum
+        self._write_sets = [write_set(first, ensemble_size, write_quorum) for first in range(ensemble_size)]
+        self._answered = [False] * ensemble_size
+
+    def answered(self, index: int, ok: bool) -> None:
+        """Record whether the bookie at ``index`` said what it has; the last word counts.
+
+        "I have no such entry" and "I know no such ledger" are answers: ``ok`` is True for them.
+        """
+        self._answered[index] = ok
+
+    def is_covered(self) -> bool:
+        """Whether every write set has fewer than A bookies that did not answer."""
+        answered = self._answered
+        return all(
+            sum(not answered[index] for index in indexes) < self._quorum for indexes in self._write_sets
+        )
+
+
+# Ensembles.
 
 _log = logging.getLogger("herdpy.bookkeeper.placement")
 

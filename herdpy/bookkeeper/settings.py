@@ -1,20 +1,48 @@
-"""What a client may be told: every limit and every time-out, in one frozen place.
+"""What a client is told: every limit and time-out, in one frozen place, and what callers hand in, checked.
 
-All layers read their limits from here and from nowhere else. Times are seconds (``_s``), sizes are
-bytes (``_bytes``). The defaults suit bookies on one network; nothing needs to be set to begin.
+All layers read their limits from here and from nowhere else. Times are seconds (``_s``), sizes are bytes
+(``_bytes``). The defaults suit bookies on one network; nothing needs to be set to begin. A wrong argument is
+a ValueError or TypeError that says what would be right, before anything is sent.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from herdpy.bookkeeper.auth_provider import AuthProvider
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 if TYPE_CHECKING:
     import ssl
+
+
+class AuthExchange(Protocol):
+    """One connection's side of an authentication; made anew for each connection."""
+
+    def start(self) -> bytes:
+        """The first token to send (may be empty)."""
+
+    def respond(self, payload: bytes) -> bytes | None:
+        """The answer to the bookie's token; None when the bookie is satisfied and so are we.
+
+        Raises AuthenticationError when the bookie's token is not acceptable.
+        """
+
+
+class AuthProvider(Protocol):
+    """A way to authenticate at bookies: the name of the plugin they must run, and its exchanges.
+
+    A provider serves all connections, also at the same time, so what belongs to one lives in its exchange.
+    """
+
+    @property
+    def plugin(self) -> str:
+        """The plugin's name as the bookie knows it."""
+
+    def exchange(self, host: str) -> AuthExchange:
+        """A new exchange for a connection to that host."""
 
 
 FRAME_RESERVE_BYTES = 1024
@@ -99,3 +127,53 @@ class ClientSettings:
     def max_entry_bytes(self) -> int:
         """The most data that one entry can carry: a frame less what surrounds the data in it."""
         return self.max_frame_bytes - FRAME_RESERVE_BYTES
+
+
+# Arguments.
+
+MAX_LEDGER_ID = 2**63 - 1
+MAX_CUSTOM_METADATA_BYTES = 512 * 1024
+"""All keys and values together: ZooKeeper refuses a znode above 1 MiB (jute.maxbuffer)."""
+
+
+def check_quorums(ensemble_size: int, write_quorum: int, ack_quorum: int) -> None:
+    """ensemble_size >= write_quorum >= ack_quorum >= 1."""
+    named = {"ensemble_size": ensemble_size, "write_quorum": write_quorum, "ack_quorum": ack_quorum}
+    for name, value in named.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
+    if not ensemble_size >= write_quorum >= ack_quorum >= 1:
+        given = ", ".join(f"{name}={value}" for name, value in named.items())
+        raise ValueError(f"ensemble_size >= write_quorum >= ack_quorum >= 1 must hold, given were {given}")
+
+
+def check_ledger_id(ledger_id: int) -> None:
+    """0 <= ledger_id < 2**63."""
+    if isinstance(ledger_id, bool) or not isinstance(ledger_id, int):
+        raise TypeError(f"a ledger id must be a whole number, not {type(ledger_id).__name__}")
+    if not 0 <= ledger_id <= MAX_LEDGER_ID:
+        raise ValueError(f"a ledger id is at least 0 and below 2**63, not {ledger_id}")
+
+
+def check_password(password: bytes) -> None:
+    """Bytes; the value is never part of a message."""
+    if not isinstance(password, bytes):
+        raise TypeError(f"the password must be bytes, not {type(password).__name__}: b'...' or text.encode()")
+
+
+def check_custom_metadata(custom: Mapping[str, bytes] | None) -> dict[str, bytes]:
+    """A copy of a mapping of str to bytes that fits a znode."""
+    if custom is None:
+        return {}
+    if not isinstance(custom, Mapping):
+        raise TypeError(f"custom_metadata must be a mapping of str to bytes, not {type(custom).__name__}")
+    total = 0
+    for name, value in custom.items():
+        if not isinstance(name, str) or not isinstance(value, bytes):
+            raise TypeError(
+                f"custom_metadata maps str to bytes, not {type(name).__name__} to {type(value).__name__}"
+            )
+        total += len(name.encode()) + len(value)
+    if total > MAX_CUSTOM_METADATA_BYTES:
+        raise ValueError(f"custom_metadata has {total:,} bytes, at most {MAX_CUSTOM_METADATA_BYTES:,} fit")
+    return dict(custom)

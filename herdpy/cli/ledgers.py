@@ -30,7 +30,7 @@ from herdpy.cli.target import JsonOption
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper import BookieInfo, BookKeeper, Entry, LedgerMetadata, LedgerReader
-    from herdpy.log.assembler import TransactionAssembler
+    from herdpy.log.entry import TransactionAssembler
 
 
 HELP = """Look into a BookKeeper cluster's ledgers: list, show, read, recover, delete, go on without.
@@ -828,8 +828,7 @@ class _HerdpyLog:
         self._assembler: TransactionAssembler | None = None
 
     def write(self, found: Entry) -> None:
-        from herdpy.log.assembler import TransactionAssembler
-        from herdpy.log.entry import decode_entry
+        from herdpy.log.entry import TransactionAssembler, decode_entry
         from herdpy.log.errors import ChainError, RecordError
         from herdpy.log.inspect import report_transaction
 

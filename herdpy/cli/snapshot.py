@@ -155,7 +155,7 @@ def snapshot_command(
     directory = directory.expanduser().absolute()
     seeding.check_room(directory, frozenset({_DOWNLOAD}))
     folder = directory / _DOWNLOAD
-    errors = needed("herdpy.rpc.errors")
+    errors = needed("herdpy.rpc.address")
     with Bar("Downloading", "MiB") as bar:
         try:
             snapshot, resumed = asyncio.run(_download(found, tablespace, folder, bar, patience_s))
@@ -206,7 +206,7 @@ async def _download(
 
 async def _earlier(client: Any, folder: Path) -> Any:
     """The snapshot that an earlier command began to download, if the server still has it."""
-    errors: Any = needed("herdpy.rpc.errors")
+    errors: Any = needed("herdpy.rpc.address")
     try:
         name = (folder / "snapshot").read_text().strip()
     except FileNotFoundError:
@@ -222,7 +222,7 @@ async def _earlier(client: Any, folder: Path) -> Any:
 
 async def _release(client: Any, snapshot: Any) -> None:
     """Spare the server the copy; that it cannot be told is no failure of the download."""
-    errors: Any = needed("herdpy.rpc.errors")
+    errors: Any = needed("herdpy.rpc.address")
     try:
         await client.release(snapshot)
     except errors.RemoteError as error:
@@ -323,7 +323,7 @@ def publish_command(
 
 def _by_server(url: str, to: str, tablespace: str, ca: Path | None, bar: Bar) -> dict[str, object]:
     found, tablespace = grpc_door(url, tablespace, ca)
-    logs = needed("herdpy.rpc.logs")
+    logs = needed("herdpy.rpc.snapshots")
 
     def progress(rows: int, total: int, _bytes: int) -> None:
         bar.update(rows, total or None, rows)

@@ -260,7 +260,7 @@ class TargetField:
 
     def conformed(self, array: Array) -> Array:
         """The values as INSERT would assign them; ValueError for one that would not be the same any more."""
-        from herdpy.codec.arrow import conform
+        from herdpy.codec.arrow_conform import conform
 
         return conform(array, self.type.field, self.type.precision)
 

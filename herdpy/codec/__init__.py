@@ -1,6 +1,5 @@
-"""Bottom layer: how values become bytes, and nothing else.
+"""The bottom layer: values become bytes. ``rows`` makes row images, ``keys`` keys, ``arrow*`` batches.
 
-Row images (``rows``), order-preserving keys (``keys``) and Arrow batches (``arrow``) are each
-behind one module, so that a compiled twin can take its place. The same bytes are what the log
-carries, what LMDB holds and what a reader in another language decodes: docs/log-format.md.
+The same bytes are what the log carries, what LMDB holds and what a reader in another language decodes:
+docs/log-format.md. Only the ``arrow`` modules need numpy and pyarrow.
 """

@@ -1,15 +1,13 @@
-"""Codec layer: many rows at once, between row images, keys or datums and Arrow arrays.
+"""Which Arrow type a kind has, and datums to and from Arrow arrays.
 
-Scans hand Arrow batches to DuckDB, and bulk loads arrive as them; a row at a time is too slow for
-either. Everything here equals what ``rows`` and ``keys`` do row by row, which is what the tests
-hold it to, so that a compiled twin can replace this module. It alone of ``herdpy.codec`` needs
-numpy and pyarrow.
-
-Arrow types: BOOL bool; INT16, INT32, INT64 int16 to int64; FLOAT32, FLOAT64 float, double;
-DECIMAL64, DECIMAL128 decimal128(18 or 38 unless the precision is given, scale); DECIMAL string in
-plain notation (Arrow has no decimal without a fixed scale); TEXT, JSON string; BYTES binary; DATE
-date32; TIME time64[us]; TIMESTAMP timestamp[us]; TIMESTAMPTZ timestamp[us, UTC]; UUID arrow.uuid,
-which DuckDB reads as its UUID (and gives back as one if ``arrow_lossless_conversion`` is set).
+BOOL bool; INT16, INT32, INT64 int16 to int64; FLOAT32, FLOAT64 float, double; DECIMAL64, DECIMAL128
+decimal128(18 or 38 unless the precision is given, scale); DECIMAL string in plain notation (Arrow has no
+decimal without a fixed scale); TEXT, JSON, JSONB string; BYTES binary; DATE date32; TIME time64[us];
+TIMESTAMP timestamp[us]; TIMESTAMPTZ timestamp[us, UTC]; UUID arrow.uuid, which DuckDB reads as its UUID (and
+gives back as one if ``arrow_lossless_conversion`` is set); INTERVAL month_day_nano_interval; ARRAY a list of
+its element's type (of a UUID's storage, for Arrow makes no lists of extension types), of several dimensions a
+list of lists; VECTOR a list of float32. "Storage" is the array under an extension type; other types are their
+own.
 
 Arrow has no infinite dates, DuckDB has: infinity is the greatest integer in both, but DuckDB's
 -infinity is the least plus one. Arrays made here have DuckDB's, and arrays read here may have it.
@@ -17,31 +15,359 @@ Arrow has no infinite dates, DuckDB has: infinity is the greatest integer in bot
 
 from __future__ import annotations
 
-from herdpy.codec._arrowconform import OutOfRangeError, conform
-from herdpy.codec._arrowkeys import batch_to_keys, keys_to_arrays
-from herdpy.codec._arrowrows import batch_to_images, images_to_batch
-from herdpy.codec._arrowstream import (
-    END_OF_STREAM,
-    ArrowStreamError,
-    ArrowStreamReader,
-    DataAfterEndError,
-    MessageTooLongError,
-)
-from herdpy.codec._arrowtypes import array_to_datums, arrow_type, datums_to_array
+import itertools
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
 
-__all__ = [
-    "END_OF_STREAM",
-    "ArrowStreamError",
-    "ArrowStreamReader",
-    "DataAfterEndError",
-    "MessageTooLongError",
-    "OutOfRangeError",
-    "array_to_datums",
-    "arrow_type",
-    "batch_to_images",
-    "batch_to_keys",
-    "conform",
-    "datums_to_array",
-    "images_to_batch",
-    "keys_to_arrays",
-]
+import numpy as np
+import pyarrow as pa
+
+from herdpy.codec.kinds import (
+    DATE_NEGATIVE_INFINITY,
+    EXACT,
+    MAX_INTERVAL_US,
+    TIMESTAMP_NEGATIVE_INFINITY,
+    Datum,
+    Field,
+    Interval,
+    KeyField,
+    Kind,
+    parts_of,
+    quantum,
+    sizes_of,
+    stacked,
+)
+from herdpy.codec.plain_arrow import PLAIN_TYPES
+from herdpy.codec.rows import array_decoder, array_encoder, read_vector, vector_bytes
+from herdpy.imports import lazy_module
+
+Array = Any
+NumpyArray = np.ndarray[Any, Any]
+
+# Intervals, arrays and vectors.
+
+INTERVAL = pa.month_day_nano_interval()
+_SLOT = np.dtype([("months", "<i4"), ("days", "<i4"), ("us", "<i8")])
+LISTS = frozenset({Kind.ARRAY, Kind.VECTOR})
+
+
+def element_of(field: Field | KeyField) -> Field:
+    """Return the field of what an Arrow list of an ARRAY or VECTOR is of: arrays, of several dimensions."""
+    if field.kind == Kind.VECTOR:
+        return Field(Kind.FLOAT32)
+    assert field.element is not None
+    if field.scale > 1:
+        return Field(Kind.ARRAY, field.scale - 1, element=field.element)
+    return field.element
+
+
+def intervals_from_slots(slots: NumpyArray, nulls: NumpyArray | None) -> NumpyArray:
+    """Return Arrow's values of the 16-byte slots of images."""
+    values = np.ascontiguousarray(slots).view(_SLOT).copy()
+    values["us"] *= 1000
+    if nulls is not None:
+        values[nulls] = np.zeros(1, _SLOT)[0]
+    return values
+
+
+def slots_from_intervals(array: Array) -> NumpyArray:
+    """Return the 16-byte slots of an array of intervals; undefined where NULL."""
+    values = interval_words(array).copy()
+    values["us"] //= 1000
+    return values.view("V16")
+
+
+def interval_words(array: Array) -> NumpyArray:
+    """Return the buffer of an array of intervals; its ``us`` are nanoseconds still."""
+    if not len(array):
+        return np.empty(0, _SLOT)
+    return np.frombuffer(array.buffers()[1], _SLOT, len(array), array.offset * 16)
+
+
+def intervals_to_array(datums: Sequence[Any]) -> Array:
+    """Return the Arrow array of intervals; OverflowError if one has more time than Arrow can count."""
+    for one in datums:
+        if one is not None and abs(one[2]) > MAX_INTERVAL_US:
+            raise OverflowError("an interval's time is out of range")
+    return pa.array([None if d is None else (d[0], d[1], d[2] * 1000) for d in datums], INTERVAL)
+
+
+def array_to_intervals(array: Array) -> list[Interval]:
+    """Return the intervals of an array, those of NULLs undefined."""
+    words = interval_words(array)
+    columns = (words["months"].tolist(), words["days"].tolist(), (words["us"] // 1000).tolist())
+    return list(map(Interval, *columns))
+
+
+def lists_to_array(target: Any, values: Array, lengths: Sequence[int | None]) -> Array:
+    """Return lists of those lengths (None: NULL) over the values end to end, of type ``target``."""
+    ends = np.cumsum([0, *(length or 0 for length in lengths)])
+    mask = pa.array([length is None for length in lengths], pa.bool_()) if None in lengths else None
+    offsets = pa.array(ends, pa.int32())
+    return pa.ListArray.from_arrays(offsets, values.cast(target.value_type), type=target, mask=mask)
+
+
+def contents_reader(field: Field) -> Callable[[bytes], tuple[Datum, ...]]:
+    """Return what reads an image's bytes of an ARRAY or VECTOR."""
+    if field.kind == Kind.VECTOR:
+        return read_vector
+    assert field.element is not None
+    return array_decoder(field.element)
+
+
+def contents_writer(field: Field) -> Callable[[Any], bytes]:
+    """Return what makes them."""
+    if field.kind == Kind.VECTOR:
+        return vector_bytes
+    assert field.element is not None
+    return array_encoder(field.element)
+
+
+def list_spans(array: Array) -> tuple[list[int], Array]:
+    """Return the n + 1 offsets of a list array and the values that they point into."""
+    return array.offsets.to_pylist(), array.values
+
+
+# All kinds.
+
+Buffer = Any  # numpy's stubs do not know that a pyarrow.Buffer is a buffer, nor the other way round
+pc: Any = lazy_module("pyarrow.compute")
+
+#: The numpy type of each kind whose Arrow values are plain numbers in a buffer.
+NUMBERS = {
+    Kind.INT16: "<i2",
+    Kind.INT32: "<i4",
+    Kind.INT64: "<i8",
+    Kind.FLOAT32: "<f4",
+    Kind.FLOAT64: "<f8",
+    Kind.DATE: "<i4",
+    Kind.TIME: "<i8",
+    Kind.TIMESTAMP: "<i8",
+    Kind.TIMESTAMPTZ: "<i8",
+}
+#: The kinds whose least integer is -infinity.
+_LEAST = {
+    Kind.DATE: DATE_NEGATIVE_INFINITY,
+    Kind.TIMESTAMP: TIMESTAMP_NEGATIVE_INFINITY,
+    Kind.TIMESTAMPTZ: TIMESTAMP_NEGATIVE_INFINITY,
+}
+
+
+class RaggedError(ValueError):
+    """An array has not the dimensions of its field, or the arrays within it differ in theirs."""
+
+
+def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.DataType:
+    """Return the Arrow type of a field's values.
+
+    ``precision`` is a decimal's number of digits where it is known: 18 for DECIMAL64 and 38 for
+    DECIMAL128 otherwise. UUID is the ``arrow.uuid`` extension, which DuckDB takes as its UUID.
+    """
+    if (plain := PLAIN_TYPES.get(field.kind)) is not None:
+        return plain
+    match field.kind:
+        case Kind.DECIMAL64:
+            return pa.decimal128(precision or 18, field.scale)
+        case Kind.DECIMAL128:
+            return pa.decimal128(precision or 38, field.scale)
+        case Kind.INTERVAL:
+            return INTERVAL
+        case Kind.ARRAY | Kind.VECTOR:
+            return pa.list_(storage_type(arrow_type(element_of(field), precision)))
+        case _:
+            return pa.string()
+
+
+def has_type(array: Array, field: Field | KeyField) -> bool:
+    """Return whether an array is of a field's type, whatever a decimal's precision."""
+    if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
+        return bool(pa.types.is_decimal128(array.type) and array.type.scale == field.scale)
+    if field.kind == Kind.ARRAY and pa.types.is_list(array.type):
+        wanted: Any = arrow_type(field)
+        held: Any = array.type
+        while pa.types.is_list(wanted) and pa.types.is_list(held):
+            wanted, held = wanted.value_type, held.value_type
+        if pa.types.is_decimal128(wanted):
+            return bool(pa.types.is_decimal128(held) and held.scale == wanted.scale)
+        return bool(held == wanted)
+    return bool(array.type == arrow_type(field))
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of an array's buffers."""
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def storage(array: Array) -> Array:
+    """Return the array under an extension array, or the array itself."""
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def dress(array: Array, kind: pa.DataType) -> Array:
+    """Return a storage array as an array of that type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, array)
+    return array
+
+
+def buffer_of(values: NumpyArray) -> Buffer:
+    """Return a numpy array's memory as Arrow's buffer."""
+    memory: Any = values
+    return pa.py_buffer(memory)
+
+
+def nulls_of(array: Array) -> NumpyArray | None:
+    """Return a boolean array that is true where a value is NULL, or None if none is."""
+    if not array.null_count:
+        return None
+    mask: NumpyArray = array.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def validity(nulls: NumpyArray | None) -> Buffer | None:
+    """Return the validity bitmap of an array with those NULLs."""
+    if nulls is None or not nulls.any():
+        return None
+    return buffer_of(np.packbits(~nulls, bitorder="little"))
+
+
+def numbers_of(array: Array, dtype: str) -> NumpyArray:
+    """Return the values in an array's buffer without copying them; what a NULL holds is undefined."""
+    width = np.dtype(dtype).itemsize
+    if not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * width)
+
+
+def integers_of(array: Array, kind: Kind) -> NumpyArray:
+    """Return the datums of an array of a number kind as numpy has them; undefined where NULL."""
+    values = numbers_of(array, NUMBERS[kind])
+    least = _LEAST.get(kind)
+    if least is not None and len(values) and values.min() <= least + 1:
+        return np.where(values == least + 1, least, values).astype(values.dtype)
+    return values
+
+
+def hide_negative_infinity(values: NumpyArray, kind: Kind) -> NumpyArray:
+    """Return datums as Arrow values: -infinity is one more there, as DuckDB has it."""
+    least = _LEAST.get(kind)
+    if least is not None and len(values) and values.min() == least:
+        return np.where(values == least, least + 1, values).astype(values.dtype)
+    return values
+
+
+def spans_of(array: Array) -> tuple[NumpyArray, Buffer]:
+    """Return the n + 1 offsets of a string or binary array and the buffer they point into."""
+    _, offsets, data = array.buffers()
+    if not len(array):
+        return np.zeros(1, np.int32), b""
+    return np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4), data or b""
+
+
+def datums_to_array(field: Field, datums: Sequence[Datum], precision: int | None = None) -> Array:
+    """Return the Arrow array of a column of datums; ArrowInvalid (a ValueError) if one does not fit."""
+    kind, target = field.kind, arrow_type(field, precision)
+    if kind in _LEAST:
+        least = _LEAST[kind]
+        plain = pa.int32() if kind == Kind.DATE else pa.int64()
+        raised = [least + 1 if d == least else d for d in datums] if least in datums else datums
+        return pa.array(raised, plain).view(target)
+    if kind == Kind.TIME:
+        return pa.array(datums, pa.int64()).view(target)
+    if kind == Kind.DECIMAL:
+        return pa.array([None if d is None else format(d, "f") for d in datums], target)
+    if kind == Kind.INTERVAL:
+        return intervals_to_array(datums)
+    if kind in LISTS:
+        lists: Any = datums if kind == Kind.VECTOR else [_parts(field, one) for one in datums]
+        whole = [one for values in lists if values is not None for one in values]
+        values = storage(datums_to_array(element_of(field), whole, precision))
+        return lists_to_array(target, values, [None if one is None else len(one) for one in lists])
+    return dress(pa.array(datums, storage_type(target)), target)
+
+
+def array_to_datums(field: Field, array: Array) -> list[Datum]:
+    """Return the datums of an array of the field's type (see ``conform`` for other types)."""
+    if not has_type(array, field):
+        raise TypeError(f"{array.type} is not the Arrow type of {field.kind.name}: conform it first")
+    kind = field.kind
+    if kind in NUMBERS:
+        return _with_nulls(integers_of(array, kind).tolist(), array)
+    if kind == Kind.INTERVAL:
+        return _with_nulls(array_to_intervals(array), array)
+    if kind in LISTS:
+        return _lists(field, array)
+    if kind == Kind.BOOL or kind in {Kind.TEXT, Kind.JSON, Kind.JSONB, Kind.BYTES}:
+        listed: list[Datum] = array.to_pylist()
+        return listed
+    if kind == Kind.DECIMAL:
+        return [None if text is None else Decimal(text) for text in array.to_pylist()]
+    if kind == Kind.UUID:
+        if not len(array):
+            return []
+        inner = storage(array)
+        whole = np.frombuffer(inner.buffers()[1], "V16", len(array), inner.offset * 16)
+        return _with_nulls(whole.tolist(), array)
+    return _with_nulls(_decimals(array, field.scale), array)
+
+
+def _lists(field: Field, array: Array) -> list[Datum]:
+    element = element_of(field)
+    ends, values = list_spans(array)
+    whole = array_to_datums(element, dress(values, arrow_type(element)))
+    if field.kind == Kind.ARRAY and field.scale > 1:
+        present = array.is_valid().to_pylist()
+        return [
+            _stacked(whole[a:b], row) if valid else None
+            for row, (valid, (a, b)) in enumerate(zip(present, itertools.pairwise(ends), strict=True))
+        ]
+    lists: list[Datum] = [tuple(whole[a:b]) for a, b in itertools.pairwise(ends)]
+    return _with_nulls(lists, array)
+
+
+def _stacked(parts: list[Any], row: int) -> tuple[Any, ...]:
+    """Return the array of arrays of one dimension less."""
+    if None in parts:
+        raise RaggedError(f"row {row}: NULL where an array must be")
+    try:
+        return stacked(parts)
+    except ValueError as error:
+        raise RaggedError(f"row {row}: {error}") from None
+
+
+def _parts(field: Field, array: Any) -> Any:
+    """Return what the outermost list of a field's array holds."""
+    if array is None or not array:
+        return array
+    held = len(sizes_of(array))
+    if held != (field.scale or 1):
+        raise RaggedError(f"an array of {held} dimensions where {field.scale or 1} are declared")
+    return parts_of(array) if held > 1 else array
+
+
+def _with_nulls(values: list[Any], array: Array) -> list[Datum]:
+    nulls = nulls_of(array)
+    if nulls is not None:
+        for i in np.flatnonzero(nulls).tolist():
+            values[i] = None
+    return values
+
+
+def _decimals(array: Array, scale: int) -> list[Decimal]:
+    """Return the values of a decimal128 array; those of NULLs are undefined."""
+    words = words_of(array)
+    multiply: Callable[[int, Decimal], Decimal] = EXACT.multiply
+    unit = quantum(scale)
+    low = words[:, 0].view(np.int64)
+    if bool((words[:, 1].view(np.int64) == low >> 63).all()):
+        return [multiply(n, unit) for n in low.tolist()]
+    highs, lows = words[:, 1].view(np.int64).tolist(), words[:, 0].tolist()
+    return [multiply((h << 64) + n, unit) for h, n in zip(highs, lows, strict=True)]
+
+
+def words_of(array: Array) -> NumpyArray:
+    """Return a decimal128 array's values as (n, 2) unsigned words, the low one first."""
+    if not len(array):
+        return np.empty((0, 2), "<u8")
+    return np.frombuffer(array.buffers()[1], "<u8", len(array) * 2, array.offset * 16).reshape(-1, 2)

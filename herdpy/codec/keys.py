@@ -61,9 +61,21 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NoReturn, cast
 
-from herdpy.codec._compile import EXACT, compile_function, plain, quantum, unscaled
-from herdpy.codec.grids import Grid, shaped, sizes_of
-from herdpy.codec.kinds import Datum, Field, Interval, KeyField, Kind
+from herdpy.codec.kinds import (
+    EXACT,
+    Datum,
+    Field,
+    Grid,
+    Interval,
+    KeyField,
+    Kind,
+    compile_function,
+    plain_decimal,
+    quantum,
+    shaped,
+    sizes_of,
+    unscaled,
+)
 
 # One value to its ascending bytes, and back.
 
@@ -166,7 +178,7 @@ def read_decimal(key: bytes, at: int) -> tuple[Decimal, int]:
         exponent, digits = 0xFFFF_FFFF - exponent, digits.translate(FLIP)
     text = digits.translate(_MINUS_ONE).hex()
     whole = EXACT.create_decimal(text).scaleb(exponent - 0x8000_0000 - len(text) + 1, EXACT)
-    return plain(whole.copy_negate() if negative else whole), end + 1
+    return plain_decimal(whole.copy_negate() if negative else whole), end + 1
 
 
 _EMPTY, _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _ARRAY, _OBJECT = range(8)

@@ -1,8 +1,7 @@
-"""The physical kinds of values, and the datum that stands for each in memory.
+"""The physical kinds of values, the datum that stands for each in memory, and exact arithmetic on decimals.
 
-This is the bottom of the house: SQL types map onto kinds (``herdpy_sql.types``), row images and
-keys are made of them (``herdpy.codec.rows``, ``herdpy.codec.keys``). Kind numbers are on disk:
-never renumber one.
+The bottom layer: SQL types map onto kinds (``herdpy_sql.types``), row images and keys are made of them
+(``rows``, ``keys``). Kind numbers are on disk: never renumber one.
 
 ========================  ==========================================================
 kind                      datum (the Python value inside the engine; None is NULL)
@@ -19,7 +18,7 @@ TIME                      int, microseconds since midnight
 TIMESTAMP, TIMESTAMPTZ    int, microseconds since 1970-01-01 00:00 (UTC for TIMESTAMPTZ)
 UUID                      bytes, 16 of them, in RFC 4122 order
 INTERVAL                  Interval: months, days and microseconds, each with its sign
-ARRAY                     tuple of the element's datums; a Grid (``grids``) of several dimensions
+ARRAY                     tuple of the element's datums; a Grid of several dimensions
 JSONB                     str, the one text of the value (``herdpy_sql.values.jsonb``)
 VECTOR                    tuple of floats that are rounded to 32 bits
 ========================  ==========================================================
@@ -33,9 +32,10 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow, Underflow
 from typing import Any, NamedTuple
 
 #: Arrow counts an interval's time in nanoseconds of 64 bits, and so does DuckDB.
@@ -186,3 +186,145 @@ class KeyField:
     nullable: bool = False
     nulls_first: bool = False
     element: Field | None = None
+
+
+# Arrays of several dimensions.
+
+MAX_DIMENSIONS = 6
+
+
+class Grid(tuple[Any, ...]):
+    """The elements of an array of two dimensions or more.
+
+    Attributes:
+        sizes: how many elements each dimension has, the outermost first; none is 0.
+    """
+
+    sizes: tuple[int, ...]
+
+    def __new__(cls, elements: Iterable[Any], sizes: Sequence[int]) -> Grid:
+        """ValueError where the sizes are not those of that many elements."""
+        made = super().__new__(cls, elements)
+        made.sizes = tuple(sizes)
+        if not 2 <= len(made.sizes) <= MAX_DIMENSIONS or math.prod(made.sizes) != len(made) or not made:
+            raise ValueError(f"{len(made)} elements are no array of {made.sizes}")
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:  # for pickle
+        return tuple(self), self.sizes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grid) and self.sizes == other.sizes and super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.sizes, tuple(self)))
+
+    def __repr__(self) -> str:
+        return f"Grid({tuple(self)!r}, {self.sizes})"
+
+
+def shaped(elements: Iterable[Any], sizes: Sequence[int]) -> tuple[Any, ...]:
+    """The datum of an array of those sizes: () where one of them is 0, a plain tuple of one dimension."""
+    if 0 in sizes or not sizes:
+        return ()
+    return tuple(elements) if len(sizes) == 1 else Grid(elements, sizes)
+
+
+def sizes_of(array: tuple[Any, ...]) -> tuple[int, ...]:
+    """How many elements each dimension of an array has; () of one without elements."""
+    if isinstance(array, Grid):
+        return array.sizes
+    return (len(array),) if array else ()
+
+
+def parts_of(array: tuple[Any, ...]) -> list[Any]:
+    """What the outermost dimension holds: elements, or arrays of one dimension less."""
+    if not isinstance(array, Grid):
+        return list(array)
+    flat, inner = tuple(array), array.sizes[1:]
+    width = math.prod(inner)
+    return [shaped(flat[at : at + width], inner) for at in range(0, len(flat), width)]
+
+
+def stacked(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The array whose outermost dimension holds these; ValueError where they differ in their sizes."""
+    if not parts:
+        return ()
+    if len(sizes_of(parts[0])) >= MAX_DIMENSIONS:
+        raise ValueError(f"an array has at most {MAX_DIMENSIONS} dimensions")
+    sizes = sizes_of(parts[0])
+    if any(sizes_of(part) != sizes for part in parts):
+        raise ValueError("the arrays in an array differ in their dimensions")
+    return shaped([one for part in parts for one in part], (len(parts), *sizes)) if sizes else ()
+
+
+def nested(array: tuple[Any, ...], convert: Callable[[Any], Any] | None = None) -> list[Any]:
+    """Lists within lists of the elements, each of them converted."""
+    if isinstance(array, Grid):
+        return [nested(part, convert) for part in parts_of(array)]
+    return list(array) if convert is None else [convert(one) for one in array]
+
+
+def mapped(array: tuple[Any, ...], convert: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The array of the same shape with each element converted; NULLs stay."""
+    made = [None if one is None else convert(one) for one in array]
+    return Grid(made, array.sizes) if isinstance(array, Grid) else tuple(made)
+
+
+def of_lists(lists: Sequence[Any], convert: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The array of lists (or tuples) within lists, each element converted; NULLs stay.
+
+    ValueError where lists of one depth differ in their lengths, or elements stand beside lists.
+    """
+    if not any(type(one) in (list, tuple) for one in lists):
+        return tuple([None if one is None else convert(one) for one in lists])
+    if not all(type(one) in (list, tuple) for one in lists):
+        raise ValueError("the arrays in an array differ in their dimensions")
+    return stacked([of_lists(one, convert) for one in lists])
+
+
+# Exact decimals, and functions from generated source.
+
+#: Exact arithmetic on any NUMERIC of PostgreSQL (131,072 digits before the point, 16,383 after).
+EXACT = Context(
+    prec=200_000,
+    Emax=MAX_EMAX,
+    Emin=MIN_EMIN,
+    traps=[Inexact, InvalidOperation, Overflow, Underflow],
+)
+
+
+def compile_function(
+    name: str, parameter: str, body: Sequence[str], namespace: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Return the function ``name(parameter)`` with these body lines, its globals being ``namespace``."""
+    source = "\n".join([f"def {name}({parameter}):", *(f"    {line}" for line in body)])
+    scope: dict[str, Any] = dict(namespace)
+    exec(compile(source, f"<{name}>", "exec"), scope)
+    function: Callable[..., Any] = scope[name]
+    return function
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """Return ``value * 10**scale``; ValueError if that is not an integer or value is not finite."""
+    if not value.is_finite():
+        raise ValueError(f"{value} is not a finite number")
+    product = EXACT.scaleb(value, scale)
+    whole = int(product)
+    if whole != product:
+        raise ValueError(f"{value} has more than {scale} digits after the point")
+    return whole
+
+
+def quantum(scale: int) -> Decimal:
+    """Return the unit in the last place of a decimal of that scale: 0.01 for 2."""
+    return Decimal(1).scaleb(-scale)
+
+
+def plain_decimal(value: Decimal) -> Decimal:
+    """Return an equal decimal whose exponent is not positive: 1200 for 1.2E+3."""
+    exponent = value.as_tuple().exponent
+    return EXACT.quantize(value, Decimal(1)) if isinstance(exponent, int) and exponent > 0 else value

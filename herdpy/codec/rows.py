@@ -69,9 +69,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from herdpy.codec._compile import EXACT, compile_function, quantum, unscaled
-from herdpy.codec.grids import MAX_DIMENSIONS, Grid, shaped
-from herdpy.codec.kinds import MAX_INTERVAL_US, Datum, Field, Interval, Kind
+from herdpy.codec.kinds import (
+    EXACT,
+    MAX_DIMENSIONS,
+    MAX_INTERVAL_US,
+    Datum,
+    Field,
+    Grid,
+    Interval,
+    Kind,
+    compile_function,
+    quantum,
+    shaped,
+    unscaled,
+)
 
 # The layout of an image.
 

@@ -9,7 +9,7 @@
 """
 
 from herdpy.dev.cluster import LocalCluster
-from herdpy.dev.errors import (
+from herdpy.dev.directory import (
     BusyError,
     DevError,
     ForeignDirectoryError,

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from herdpy.dev.directory import ClusterDirectory, ClusterState, DevMember, Kind
-from herdpy.dev.errors import DevError, NotRunningError
+from herdpy.dev.directory import ClusterDirectory, ClusterState, DevError, DevMember, Kind, NotRunningError
 from herdpy.dev.kinds import (
     KINDS,
     PORTS_IN_NAMESPACE,
+    Reservations,
     bookie_id,
     bookkeeper_uri,
     server_environment,
@@ -27,10 +27,9 @@ from herdpy.dev.kinds import (
 )
 from herdpy.dev.process import MemberProcess, ProcessIdentity, spawn_waiting
 from herdpy.dev.report import ClusterStatus, leader_of, report, url
-from herdpy.dev.reservations import Reservations
 from herdpy.testing.network import Network, NetworkHost
 from herdpy.testing.process import await_until, log_tail
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.zookeeper import ClusterZnodes
 
 Event = Literal["starting", "ready", "stopping", "stopped"]
 Progress = Callable[[str, Event], None]

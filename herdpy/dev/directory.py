@@ -1,4 +1,5 @@
-"""The directory of a local cluster: whose it is, what is where, what runs, and one command at a time.
+"""The directory of a local cluster: whose it is, what runs, one command at a time; and the errors.
+errors.
 
     cluster.json  the state                cluster.lock  held by the command that changes something
     log/          every process's output   zookeeper/, bookie-1/, server-1/ ...  data and configuration
@@ -21,9 +22,35 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from herdpy.dev.errors import BusyError, ForeignDirectoryError, NoClusterError, UnknownNameError
 from herdpy.dev.process import ProcessIdentity
 from herdpy.testing.process import await_until
+
+
+class DevError(Exception):
+    """Base of the errors of local clusters."""
+
+
+class BusyError(DevError):
+    """Another command works on the cluster's directory at this moment."""
+
+
+class NoClusterError(DevError):
+    """There is no cluster in the directory."""
+
+
+class ForeignDirectoryError(DevError):
+    """The directory holds something that is not a local cluster; nothing in it was touched."""
+
+
+class UnknownNameError(DevError):
+    """The cluster has no process of that name."""
+
+
+class NotRunningError(DevError):
+    """The process does not run, so that it cannot be paused or resumed."""
+
+
+# The directory.
 
 FORMAT = 1
 Kind = Literal["zookeeper", "bookie", "recovery", "server"]

@@ -1,7 +1,13 @@
-"""What the processes of a local cluster are: the configuration, the command and the readiness of each kind.
+"""What the processes of a local cluster are: the configuration, command, readiness and ports of each kind.
 
 ZooKeeper and bookies are configured as herdpy.testing does it. A HerdPy server is `herdpy server` with flags
 alone: variables named HERDPY_... of whoever starts the cluster do not reach it.
+
+Ports are kept from `up` to `down`. A reservation is a socket that is bound and never listens
+(herdpy.testing.process): the process whose port it is can listen there, and come back to it after a crash,
+while nobody who asks for a free port is given it. The command that makes reservations ends, so a keeper
+inherits them: a process that does nothing else. A port that is listened on cannot be reserved once more, so a
+keeper keeps what it has.
 """
 
 from __future__ import annotations
@@ -12,23 +18,22 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
-from herdpy.dev.directory import ClusterDirectory, ClusterState, DevMember, Kind
-from herdpy.dev.process import MemberProcess
+from herdpy.dev.directory import ADDRESS, ClusterDirectory, ClusterState, DevMember, Kind, PortKeeper
+from herdpy.dev.process import MemberProcess, spawn_waiting
 from herdpy.testing.bookie import (
     bookie_command,
     bookie_configuration,
     recovery_command,
     recovery_configuration,
 )
-from herdpy.testing.errors import StartError
+from herdpy.testing.errors import PortTakenError, StartError
 from herdpy.testing.java import write_configuration
 from herdpy.testing.network import SUBNETS
-from herdpy.testing.ports import listener_inodes
-from herdpy.testing.process import await_listening, await_until
-from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
-from herdpy.testing.zookeeper import zookeeper_command, zookeeper_configuration
+from herdpy.testing.process import PortReservation, await_listening, await_until, listener_inodes
+from herdpy.testing.zookeeper import LEDGERS_ROOT, ClusterZnodes, zookeeper_command, zookeeper_configuration
 
 START_TIMEOUT_S = 60.0
 TABLESPACE = "herdpy"
@@ -253,3 +258,65 @@ def get_json(member: DevMember, path: str) -> Any:
             return json.load(answer)
     except (OSError, ValueError):
         return None
+
+
+# Reservations.
+
+
+class Reservations:
+    """Reservations held by this process; a context manager, which gives them back at the end."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, PortReservation] = {}
+
+    def new_ports(self, kind: Kind) -> dict[str, int]:
+        """Free ports for a new process of that kind, reserved."""
+        ports = {}
+        for name in KINDS[kind].ports:
+            reservation = PortReservation(ADDRESS)
+            self._held[reservation.port] = reservation
+            ports[name] = reservation.port
+        return ports
+
+    def of(self, member: DevMember) -> None:
+        """Reserve the ports of a process that is to be started. Raises PortTakenError.
+
+        In a network namespace of its own a process has all ports for itself.
+        """
+        if member.namespace is not None:
+            return
+        for name, port in member.ports.items():
+            if port not in self._held:
+                try:
+                    self._held[port] = PortReservation(ADDRESS, port)
+                except OSError as error:
+                    what = f"{member.name}: its port {port} ({name}) is in use by another process"
+                    raise PortTakenError(f"{what}, and it cannot have another") from error
+
+    def keep(self, state: ClusterState, directory: ClusterDirectory, *, dies_with_us: bool) -> None:
+        """Start a keeper of what no living keeper has; it is written down before it runs."""
+        state.keepers = [one for one in state.keepers if one.process.is_running]
+        kept = {port for one in state.keepers for port in one.ports}
+        lacking = [port for port in self._held if port not in kept]
+        if not lacking:
+            return
+        with spawn_waiting(
+            (),
+            directory=directory.path,
+            log_path=directory.log("keeper"),
+            environment={},
+            dies_with_us=dies_with_us,
+            reservations=[self._held[port] for port in lacking],
+        ) as spawned:
+            state.keepers.append(PortKeeper(spawned.identity, lacking))
+            directory.save(state)
+            spawned.go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for reservation in self._held.values():
+            reservation.close()

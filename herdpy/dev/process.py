@@ -26,8 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from herdpy.testing.ports import PortReservation
-from herdpy.testing.process import await_until, by_lasting_thread, log_tail
+from herdpy.testing.process import PortReservation, await_until, by_lasting_thread, log_tail
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STATE, _START_TICKS = 0, 19  # of the fields behind the name

@@ -12,7 +12,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from herdpy.dev.directory import ClusterState, DevMember
 from herdpy.dev.kinds import TABLESPACE, bookie_id, bookkeeper_uri, get_json, zookeeper_hostport
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.zookeeper import ClusterZnodes
 
 ProcessState = Literal["running", "paused", "stopped"]
 ROLE_UNKNOWN = "unknown"

@@ -12,9 +12,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from herdpy.drill.history import ClientOperation, DrillHistory, Event, HistoryError, Json, OperationOutcome
+from herdpy.drill.history import (
+    ClientOperation,
+    DrillHistory,
+    Event,
+    HistoryError,
+    Json,
+    OperationOutcome,
+    RecordedCall,
+    Recorder,
+)
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.recorder import RecordedCall, Recorder
 
 if TYPE_CHECKING:
     from herdpy.drill.drills import DRILLS, Drill, DrillResult

@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from herdpy.drill.clients import Client
-from herdpy.drill.driver_session import DriverSessions
-from herdpy.drill.history import OperationOutcome
-from herdpy.drill.plain_session import PlainSessions
-from herdpy.drill.recorder import Recorder
-from herdpy.drill.sessions import READ_LEVELS, ClientSessions, Way
+from herdpy.drill.history import OperationOutcome, Recorder
+from herdpy.drill.sessions import READ_LEVELS, ClientSessions, DriverSessions, PlainSessions, Way
 from herdpy.drill.workloads import Workload
 
 _POISED = 2

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from herdpy.drill.history import OperationOutcome
-from herdpy.drill.recorder import RecordedCall, Recorder
+from herdpy.drill.history import OperationOutcome, RecordedCall, Recorder
 from herdpy.drill.sessions import ClientSession, ClientSessions, FailedError, Way
 
 _PAUSE_AFTER_FAILURE_S = 0.05

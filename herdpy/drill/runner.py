@@ -1,6 +1,6 @@
 """One run of one drill, on a cluster that there is or on one that is made for it: from tables to verdicts.
 
-Layer: the top of herdpy.drill, below the command line; above client_threads, watch, aftermath and faults.
+Layer: the top of herdpy.drill, below the command line; above client_threads, watch and faults.
 
     tables ── clients begin ─┬─ before
                              ├─ a fault begins, holds, ends; then the next one
@@ -25,19 +25,18 @@ from typing import TypeVar
 import psycopg
 
 from herdpy.dev import DevError
-from herdpy.drill import aftermath
 from herdpy.drill.checkers import errors
 from herdpy.drill.client_threads import ClientError, ClientThreads, WorkloadJob, one_client
 from herdpy.drill.control import CannotError, ClusterControl, ClusterNeeds, ClusterObserver, ControlError
+from herdpy.drill.control.control import ViewError
 from herdpy.drill.control.local import local_cluster
-from herdpy.drill.control.view import ViewError
 from herdpy.drill.drills import Drill, DrillResult
 from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.fault import Poised
+from herdpy.drill.history import Recorder
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.recorder import Recorder
 from herdpy.drill.sessions import FailedError, Way
-from herdpy.drill.watch import LeaderWatch
+from herdpy.drill.watch import LeaderWatch, await_quiet, compare_replicas, left_behind
 from herdpy.drill.workloads import WORKLOADS
 from herdpy.drill.workloads.workload import PROMISES
 from herdpy.testing import KitError
@@ -117,7 +116,7 @@ class DrillRun:
                 stack.callback(client.close)
                 self.tables.append(job.workload.table)
                 job.workload.setup(client)
-            aftermath.await_quiet(self._view)
+            await_quiet(self._view)
             goes_on = self._with_clients(able, chance)
             self._look_back(goes_on)
 
@@ -260,7 +259,7 @@ class DrillRun:
         verdicts = self.result.verdicts
         verdicts.append(_availability(goes_on))
         try:
-            aftermath.await_quiet(self._view)
+            await_quiet(self._view)
         except ViewError as error:
             verdicts.append(Verdict.of("quiet", [Anomaly("no quiet", str(error))], "the cluster at the end"))
             return
@@ -272,7 +271,7 @@ class DrillRun:
                 job.workload.finish(client)
             finally:
                 client.close()
-        verdicts.append(aftermath.compare_replicas(self._view, self._recorder))
+        verdicts.append(compare_replicas(self._view, self._recorder))
         for fault in self._faults:
             verdicts += fault.findings(self._control, self._view)
         self._clean_up()
@@ -293,7 +292,7 @@ class DrillRun:
         if self._view.zookeeper is None:
             self.result.skipped.append(("left behind", "where ZooKeeper is, is not known"))
             return
-        verdict, facts = aftermath.left_behind(self._view)
+        verdict, facts = left_behind(self._view)
         self.result.verdicts.append(verdict)
         self.result.facts["left_behind"] = facts
 

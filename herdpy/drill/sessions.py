@@ -5,17 +5,32 @@ says what became of the work: done, not done, or unknown. They differ in who fin
 
 * The driver (`DriverSession`) finds the next leader, asks what became of a commit that lost its answer, and
   sends again what was not done. It says unknown only when nobody could be asked in time.
-* A program on plain psycopg (`PlainSession`) names its commits itself, is told unknown whenever a connection
-  breaks, and asks with the name on its next connection: `resolve`.
+* A program on plain psycopg (`PlainSession`) knows several hosts and asks for the one that takes writes
+  (target_session_attrs=read-write), or for one that only reads. It names each commit (herdpy.request_id), is
+  (target_session_attrs=read-write), or for one that only reads. It names its commits (herdpy.request_id), is
+  that is stopped says nothing for ever, so the program hangs up after a while (`HangUpTimer`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+import psycopg
+from psycopg import conninfo
+
+import herdpy
+from herdpy.dbapi import url as urls
+from herdpy.dbapi.options import remote_options
+from herdpy.dbapi.remote.hosts import hosts_of
 from herdpy.drill.history import OperationOutcome
 
 T = TypeVar("T")
@@ -113,3 +128,316 @@ class ClientSessions(Protocol):
 def only_reads(sql: str) -> bool:
     """Whether the statement has nothing to commit."""
     return sql.lstrip().upper().startswith(("SELECT", "SHOW", "SET", "BEGIN", "ROLLBACK"))
+
+
+# Through the driver.
+
+_OUTCOMES = {
+    "done": OperationOutcome.DONE,
+    "not done": OperationOutcome.NOT_DONE,
+    "unknown": OperationOutcome.UNKNOWN,
+}
+_LOCK_TIMEOUT_S = 10
+
+
+class DriverSession:
+    """One connection of `herdpy.connect`; it is made when it is first needed."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._connection: herdpy.Connection | None = None
+
+    @property
+    def server(self) -> str | None:
+        """The driver does not say."""
+        return None
+
+    def execute(self, sql: str, *parameters: object) -> SessionAnswer:
+        """See `Session.execute`."""
+        try:
+            cursor = self._connected().execute(sql, parameters or None)
+            rows = cursor.fetchall() if cursor.description else []
+        except herdpy.Error as error:
+            raise _failed(error) from error
+        return SessionAnswer(rows, None if cursor.rowcount == -1 else cursor.rowcount)
+
+    def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
+        """See `Session.transaction`: by `herdpy.run_transaction`, which tries again what was not done."""
+
+        def run(connection: herdpy.Connection) -> T:
+            try:
+                if isolation is not None:
+                    connection.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}")
+                return work()
+            except FailedError as failed:
+                if isinstance(failed.__cause__, herdpy.Error):
+                    raise failed.__cause__ from None  # which says whether it helps to try again
+                raise
+
+        try:
+            return herdpy.run_transaction(self._connected(), run, timeout_s=self._way.patience_s)
+        except herdpy.Error as error:
+            raise _failed(error) from error
+
+    def resolve(self, request_id: str) -> OperationOutcome | None:
+        """The driver has asked already."""
+        return None
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> herdpy.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> herdpy.Connection:
+        way = self._way
+        options: dict[str, Any] = {}
+        if way.follows:
+            options |= {"target": "follower", "read_level": way.read_level}
+        if way.read_level == "bounded":
+            options["max_staleness"] = way.max_staleness_s
+        return herdpy.connect(
+            way.url,
+            autocommit=True,
+            connect_timeout=way.patience_s,
+            failover_timeout=way.patience_s,
+            lock_timeout=_LOCK_TIMEOUT_S,
+            application_name="herdpy drill",
+            **options,
+        )
+
+
+class DriverSessions:
+    """Makes DriverSessions."""
+
+    kind = "driver"
+
+    def open(self, way: Way) -> DriverSession:
+        """See `Sessions.open`."""
+        return DriverSession(way)
+
+
+def _failed(error: herdpy.Error) -> FailedError:
+    return FailedError(_OUTCOMES[error.outcome], error.sqlstate, error.message)
+
+
+# Through psycopg.
+
+_CONNECT_TIMEOUT_S = 2  # libpq's least; a paused server's kernel takes connections
+_PAUSE_S = 0.05
+_LOOK_S = 0.1
+_POSITION_AGE_S = 10.0
+_UNKNOWN = "08007"
+_LOCK_TIMEOUT = "10s"
+
+
+class HangUpTimer:
+    """Shuts the sockets of statements that are unanswered for too long; a context manager with one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[float, socket.socket]] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="drill-hang-up", daemon=True)
+
+    @contextmanager
+    def after(self, seconds: float, fileno: int) -> Iterator[None]:
+        """Hang up when the block takes longer than that."""
+        with socket.socket(fileno=os.dup(fileno)) as own:
+            with self._lock:
+                self._waiting[id(own)] = time.monotonic() + seconds, own
+            try:
+                yield
+            finally:
+                with self._lock:
+                    del self._waiting[id(own)]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            with self._lock:
+                now = time.monotonic()
+                for until, own in self._waiting.values():
+                    if until < now:
+                        with suppress(OSError):  # the server has closed it this very moment
+                            own.shutdown(socket.SHUT_RDWR)
+
+
+class PlainSession:
+    """One connection of psycopg at a time, made when it is needed."""
+
+    def __init__(self, way: Way, hang_up: HangUpTimer) -> None:
+        self._way = way
+        self._hang_up = hang_up
+        self._conninfo = _conninfo(way)
+        self._first = way.first
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._position = ""
+        self._position_until = 0.0
+        self._in_transaction = False
+
+    @property
+    def server(self) -> str | None:
+        """See `Session.server`."""
+        connection = self._connection
+        return None if connection is None else f"{connection.info.host}:{connection.info.port}"
+
+    def execute(self, sql: str, *parameters: object) -> SessionAnswer:
+        """See `Session.execute`."""
+        if self._in_transaction or only_reads(sql):
+            return self._run(sql, parameters)
+        return self._named(sql, parameters)
+
+    def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
+        """See `Session.transaction`. It is tried once."""
+        self._run("BEGIN" if isolation is None else f"BEGIN ISOLATION LEVEL {isolation}")
+        self._in_transaction = True
+        try:
+            result = work()
+            self._named("COMMIT")
+            return result
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._in_transaction = False
+
+    def resolve(self, request_id: str) -> OperationOutcome | None:
+        """See `Session.resolve`."""
+        deadline = time.monotonic() + self._way.patience_s
+        while True:
+            try:
+                ((told,),) = self._run("SELECT herdpy.forbid_commit(%s)", (request_id,)).rows
+            except FailedError:
+                if time.monotonic() > deadline:
+                    return None
+                time.sleep(_PAUSE_S)
+                continue
+            if told == "not done":
+                return OperationOutcome.NOT_DONE
+            return OperationOutcome.DONE if str(told).startswith("done") else None
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _named(self, sql: str, parameters: tuple[object, ...] = ()) -> SessionAnswer:
+        """A statement that commits, under a new name; a lost answer leaves its outcome unknown."""
+        request_id = self._new_name()
+        self._run(f"SET herdpy.request_id = '{request_id}'")
+        try:
+            return self._run(sql, parameters)
+        except FailedError as failed:
+            if failed.sqlstate not in (None, _UNKNOWN):
+                raise
+            raise FailedError(
+                OperationOutcome.UNKNOWN, failed.sqlstate, failed.message, request_id=request_id
+            ) from failed
+
+    def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> SessionAnswer:
+        """Send a statement. FailedError says *not done*, which is not so when the statement commits."""
+        connection = self._connected()
+        try:
+            with self._hang_up.after(self._way.statement_s, connection.fileno()):
+                cursor = connection.execute(sql.encode(), parameters or None)
+                return SessionAnswer(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+        except psycopg.Error as error:
+            if connection.closed or error.sqlstate in (None, "25006", "HP003", "57P01", "57P03", _UNKNOWN):
+                self.close()  # another server is wanted
+            text = error.diag.message_primary or str(error)
+            raise FailedError(OperationOutcome.NOT_DONE, error.sqlstate, text) from error
+
+    def _roll_back(self) -> None:
+        if self._connection is not None:
+            try:
+                self._run("ROLLBACK")
+            except FailedError:  # the connection ends, and the transaction with it
+                self.close()
+
+    def _new_name(self) -> str:
+        """It begins with a position of the log: so what is not done can be told from what is forgotten."""
+        now = time.monotonic()
+        if now >= self._position_until:
+            ((position,),) = self._run("SELECT herdpy.commit_position()").rows
+            self._position, self._position_until = str(position), now + _POSITION_AGE_S
+        return f"{self._position}/{secrets.token_urlsafe(16)}"
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        if self._in_transaction:
+            raise FailedError(
+                OperationOutcome.NOT_DONE, None, "the connection was lost, and the transaction with it"
+            )
+        info, first = self._conninfo, self._first
+        if first is not None:
+            self._first = None
+            info = conninfo.make_conninfo(info, host=first[0], port=first[1], target_session_attrs="any")
+        try:
+            self._connection = psycopg.connect(info, autocommit=True)
+        except psycopg.Error as error:
+            said = str(error).partition("\n")[0]
+            raise FailedError(
+                OperationOutcome.NOT_DONE, error.sqlstate, f"no server was found: {said}"
+            ) from error
+        self._run(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
+        if self._way.follows:
+            self._run(f"SET herdpy.read_level = '{self._way.read_level}'")
+            self._run(f"SET herdpy.max_staleness_ms = {round(self._way.max_staleness_s * 1000)}")
+        return self._connection
+
+
+class PlainSessions:
+    """Makes PlainSessions; a context manager."""
+
+    kind = "psycopg"
+
+    def __init__(self) -> None:
+        self._hang_up = HangUpTimer()
+
+    def open(self, way: Way) -> PlainSession:
+        """See `Sessions.open`."""
+        return PlainSession(way, self._hang_up)
+
+    def __enter__(self) -> Self:
+        self._hang_up.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._hang_up.__exit__(*exception)
+
+
+def _conninfo(way: Way) -> str:
+    server = urls.parse(way.url)
+    if not isinstance(server, urls.ServersUrl):
+        raise ValueError(f"this URL names no servers: {way.url}")
+    options = remote_options(server, server.options)
+    hosts = hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
+    kinds = {True: "prefer-standby", False: "read-write"}
+    return conninfo.make_conninfo(
+        "",
+        host=",".join(host for host, _port in hosts),
+        port=",".join(str(port) for _host, port in hosts),
+        dbname=options.database,
+        user=options.user,
+        password=options.password,
+        target_session_attrs=kinds[way.follows],
+        load_balance_hosts="random",
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        application_name="herdpy drill",
+        **options.libpq,
+    )

@@ -1,17 +1,14 @@
 """The commit log of one tablespace: positions, records, entries, ledgers, append, read, trim.
 
-From the bottom: ``lsn``, ``errors``, ``records``, ``transaction``, ``entry``,
-``assembler`` are the format and know no I/O; ``wait`` is how results come back; ``commit_log`` is the
-interface; ``files``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are
-file ledgers, and ``group_commit`` and ``file_log`` the log made of them; ``inspect`` shows one to people.
-The package ``bookkeeper``, imported by itself, is the log in ledgers of Apache BookKeeper; so is ``staging``,
-rows of loads in ledgers of their own.
-DESIGN.md says why it is so; docs/log-format.md has the bytes.
+From the bottom: ``lsn``, ``errors``, ``records`` and ``entry`` are the format and know no I/O; ``wait`` is
+how results come back; ``commit_log`` is the interface; ``file_*``, ``ledger_list``, ``recovery`` and
+``group_commit`` are the log over files; ``inspect`` shows one to people. Imported by themselves:
+``bookkeeper``, the log in ledgers of Apache BookKeeper; ``staging``, rows of loads in ledgers; ``published``,
+snapshots for readers of the log.
 """
 
-from herdpy.log.assembler import TransactionAssembler
 from herdpy.log.commit_log import Append, CommitLog, LogSettings
-from herdpy.log.entry import LogEntry
+from herdpy.log.entry import LogEntry, Transaction, TransactionAssembler
 from herdpy.log.errors import (
     AheadOfLogError,
     ChainError,
@@ -55,7 +52,6 @@ from herdpy.log.records import (
     Update,
 )
 from herdpy.log.recovery import TornTail
-from herdpy.log.transaction import Transaction
 from herdpy.log.wait import OwnWait, Wait, run_blocking
 
 __all__ = [

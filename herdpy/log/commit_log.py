@@ -17,10 +17,9 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 
 if TYPE_CHECKING:
-    from herdpy.log.entry import LogEntry
+    from herdpy.log.entry import LogEntry, Transaction
     from herdpy.log.errors import LogError
     from herdpy.log.ledger_list import LedgerInfo
-    from herdpy.log.transaction import Transaction
 
 
 class Append(Wait[LSN]):

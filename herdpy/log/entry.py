@@ -1,27 +1,192 @@
-"""The entry: what the log writes and ships at once. Above ``transaction``, below every ledger.
+"""Transactions and entries: what takes effect together, and what the log writes and ships at once.
 
-An entry holds many transactions (group commit), or one part of a transaction that is larger than
-an entry. It names its predecessor and carries a CRC32C that continues the predecessor's, so a
-missing, repeated, foreign or altered entry shows at the next one. It knows nothing of files: the
-same bytes are the body of an entry of a BookKeeper ledger.
+Above ``records``, below every ledger; no I/O. Appends become transactions, ``pack`` makes entries of a group
+of them, and TransactionAssembler makes transactions of the entries that a ledger of any kind gives back.
 
-``pack`` makes entries from a group of transactions: who shares one, and who is cut in parts. It knows the
-format and the limit, no file.
-
-CRC32C is the Castagnoli polynomial (RFC 3720, appendix B.4), computed by google-crc32c.
+An entry holds many transactions (group commit), or one part of a transaction that is larger than an entry. Of
+a large one most bytes are in a file, and whoever writes it to the log asks for one stretch after the other.
+An entry names its predecessor and carries a CRC32C (RFC 3720, appendix B.4) that continues the predecessor's,
+so a missing, repeated, foreign or altered entry shows at the next one. The same bytes are the body of an
+entry of a BookKeeper ledger and of a file's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import struct
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from struct import Struct
+from typing import Protocol
 
 from google_crc32c import extend as _crc32c
 
-from herdpy.log.errors import RecordError
-from herdpy.log.lsn import LSN
-from herdpy.log.transaction import Body
+from herdpy.log.errors import ChainError, RecordError
+from herdpy.log.lsn import LSN, START
+from herdpy.log.records import FRAME_BYTES, Record, decode_records
+
+
+class StoredRecords(Protocol):
+    """Encoded records in a file that does not change any more.
+
+    Attributes:
+        count: how many there are.
+        size_bytes: their length.
+    """
+
+    count: int
+    size_bytes: int
+
+    def read(self, offset: int, size: int) -> bytes:
+        """So many bytes from ``offset`` on."""
+
+
+class StoredBody:
+    """The bytes of a transaction: ``head``, then those of the stored records, then ``tail``."""
+
+    __slots__ = ("_head", "_stored", "_tail")
+
+    def __init__(self, head: bytes, stored: StoredRecords, tail: bytes) -> None:
+        self._head = head
+        self._stored = stored
+        self._tail = tail
+
+    def __len__(self) -> int:
+        return len(self._head) + self._stored.size_bytes + len(self._tail)
+
+    def __getitem__(self, stretch: slice) -> bytes:
+        start, stop, step = stretch.indices(len(self))
+        assert step == 1
+        head, middle = len(self._head), len(self._head) + self._stored.size_bytes
+        parts = [self._head[start:stop]] if start < head else []
+        first, last = max(start, head), min(stop, middle)
+        if first < last:
+            parts.append(self._stored.read(first - head, last - first))
+        if stop > middle:
+            parts.append(self._tail[max(start - middle, 0) : stop - middle])
+        return b"".join(parts)
+
+
+Body = bytes | StoredBody
+"""What a transaction is encoded to."""
+
+
+_TRANSACTION = Struct(">qB")
+_COUNT = Struct(">I")
+_HEAD_NO_ID = Struct(">qBI")
+MAX_REQUEST_ID_BYTES = 64
+_LENGTH = Struct(">xxI")  # in a record's frame
+_AT_ONCE, _AT_ONCE_BYTES = 512, 1 << 20
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What one COMMIT makes durable.
+
+    Attributes:
+        timestamp_us: commit time, microseconds since 1970-01-01 UTC, the leader's clock.
+        records: the changes, in the order they are applied.
+        request_id: the client's name for the commit, at most 64 bytes, by which an unknown outcome
+            is resolved later; empty when it has none.
+        encoded: the bytes of the first records, as many as ``encoded_count``, where whoever appends has
+            made them before (see :func:`encode_records`); neither logged again nor compared.
+        before: the records that come before ``records``, encoded, where there are so many that they lie in
+            a file; neither logged again nor compared.
+    """
+
+    timestamp_us: int
+    records: list[Record] = field(default_factory=list)
+    request_id: bytes = b""
+    encoded: Sequence[bytes] = field(default=(), compare=False, repr=False)
+    encoded_count: int = field(default=0, compare=False, repr=False)
+    before: StoredRecords | None = field(default=None, compare=False, repr=False)
+
+    def encode(self) -> bytes:
+        """The transaction's bytes; RecordError when a number or a length is out of its range."""
+        return self.body()[:]
+
+    def body(self) -> Body:
+        """As :meth:`encode`; those that lie in a file are read from there when they are asked for."""
+        try:
+            return self._encode()
+        except struct.error as error:
+            raise RecordError(f"the transaction cannot be encoded: {error}") from error
+
+    def _encode(self) -> Body:
+        records, request_id, before = self.records, self.request_id, self.before
+        count = len(records) if before is None else before.count + len(records)
+        if not request_id:
+            head = _HEAD_NO_ID.pack(self.timestamp_us, 0, count)
+            if count == 1 and not self.encoded:
+                return head + records[0].encode()
+        else:
+            if len(request_id) > MAX_REQUEST_ID_BYTES:
+                raise RecordError(f"a request id has {len(request_id)} bytes, at most 64 are allowed")
+            head = _TRANSACTION.pack(self.timestamp_us, len(request_id)) + request_id + _COUNT.pack(count)
+        parts = [*self.encoded]
+        parts += [record.encode() for record in (records[self.encoded_count :] if self.encoded else records)]
+        if before is not None:
+            return StoredBody(head, before, b"".join(parts))
+        return b"".join([head, *parts])
+
+    @staticmethod
+    def decode(data: bytes) -> Transaction:
+        """The transaction that ``encode`` wrote; RecordError when the bytes are none."""
+        timestamp_us, request_id, start, count = _head(data)
+        return Transaction(timestamp_us, decode_records(data, start, count), request_id)
+
+    @staticmethod
+    def decode_in_steps(data: bytes) -> Generator[None, None, Transaction]:
+        """As ``decode``, for a large transaction: between the steps others may have their turn."""
+        timestamp_us, request_id, start, count = _head(data)
+        records: list[Record] = []
+        while count > 1:
+            some, stop = _some(data, start, count - 1)
+            records += decode_records(data[start:stop], 0, some)
+            start, count = stop, count - some
+            yield
+        records += decode_records(data, start, count)
+        return Transaction(timestamp_us, records, request_id)
+
+
+def _head(data: bytes) -> tuple[int, bytes, int, int]:
+    """A transaction's time, its request id, and where how many records begin; RecordError."""
+    size = len(data)
+    if size < _HEAD_NO_ID.size:
+        raise RecordError("a transaction is shorter than its head")
+    timestamp_us, id_size = _TRANSACTION.unpack_from(data, 0)
+    at = _TRANSACTION.size + id_size
+    if id_size > MAX_REQUEST_ID_BYTES or at + 4 > size:
+        raise RecordError("a transaction's request id is longer than it may be")
+    return timestamp_us, data[_TRANSACTION.size : at], at + 4, _COUNT.unpack_from(data, at)[0]
+
+
+def _some(data: bytes, start: int, most: int) -> tuple[int, int]:
+    """How many of the ``most`` records that begin at ``start`` to decode at a time, and where they end."""
+    total, unpack = len(data), _LENGTH.unpack_from
+    count, until = 0, start + _AT_ONCE_BYTES
+    while count < min(most, _AT_ONCE) and start < until:
+        if start + FRAME_BYTES > total:
+            raise RecordError("a transaction ends in the middle of a record")
+        start += FRAME_BYTES + unpack(data, start)[0]
+        count += 1
+    if start > total:
+        raise RecordError("a record is longer than its transaction")
+    return count, start
+
+
+def encode_records(records: Sequence[Record]) -> bytes:
+    """The bytes of records that follow one another, for ``Transaction.encoded``.
+
+    Raises:
+        RecordError: a number or a length is out of its range.
+    """
+    try:
+        return b"".join([record.encode() for record in records])
+    except struct.error as error:
+        raise RecordError(f"the transaction cannot be encoded: {error}") from error
+
+
+# Entries.
 
 MAGIC = b"HPEN"
 VERSION = 1
@@ -188,3 +353,70 @@ def pack(bodies: Sequence[Body], max_entry_bytes: int) -> Iterator[tuple[list[by
         ending.append(place)
     if current:
         yield current, ending
+
+
+# From entries back to transactions.
+
+
+@dataclass(slots=True)
+class TransactionAssembler:
+    """Puts parts together and refuses entries that do not follow one another.
+
+    Attributes:
+        position: the last entry that was fed (at first: where reading starts after).
+        safe: the position to read after next time. It stays before a transaction of which only
+            some parts have come, so nothing of it is missed; a checkpoint must record this one.
+        crc: running CRC of the entry at ``position``; None when it is not known, then the first
+            entry's word is taken for it.
+    """
+
+    position: LSN = START
+    crc: int | None = None
+    safe: LSN = field(init=False)
+    _parts: list[bytes] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.safe = self.position
+
+    def feed(self, entry: LogEntry) -> list[tuple[LSN, Transaction]]:
+        """The transactions that take effect with this entry, each with this entry's position.
+
+        Raises:
+            ChainError: the entry is not the one after the last. Nothing of it was taken.
+            RecordError: the entry's bytes make no transaction.
+        """
+        lsn = entry.header.lsn
+        return [(lsn, Transaction.decode(data)) for data in self.take(entry)]
+
+    def take(self, entry: LogEntry) -> list[bytes]:
+        """As ``feed``, for who decodes the transactions himself."""
+        header = entry.header
+        if header.predecessor != self.position:
+            raise ChainError(
+                f"entry {header.lsn} follows {header.predecessor}, but {self.position} was the last one read"
+            )
+        if self.crc is not None and header.predecessor_crc != self.crc:
+            raise ChainError(f"entry {header.lsn} continues another history than {self.position}'s")
+        done: list[bytes] = []
+        parts = self._parts
+        for part in entry.parts:
+            if part.first:
+                # A first part while others wait: their writer stopped before the last one, so
+                # they take no effect.
+                if part.last:
+                    parts = None
+                    done.append(part.data)
+                    continue
+                parts = [part.data]
+            elif parts is None:
+                raise RecordError(f"entry {header.lsn} continues a transaction that was not begun")
+            else:
+                parts.append(part.data)
+                if part.last:
+                    done.append(b"".join(parts))
+                    parts = None
+        self._parts = parts
+        self.position, self.crc = header.lsn, header.crc
+        if parts is None:
+            self.safe = header.lsn
+        return done

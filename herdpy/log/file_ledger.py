@@ -1,10 +1,10 @@
-"""A ledger as one file: its first block, its reader and its writer. Above ``entry`` and ``files``.
+"""A ledger as one file: its first block, its reader and its writer.
 
-The file begins with a block of 4096 bytes: the header, written and synced before the ledger is in
-the list, and two slots for the explicit LAC. Entries follow without gaps, each with a trailer
-whose last byte is not zero. Space is reserved ahead and reads as zeros, so a write that a crash
-cut short shows as zeros where bytes should be; ``recovery`` tells it from damage by that. The
-layouts are in docs/log-format.md.
+Above ``entry`` and ``files``. The file begins with a block of 4096 bytes: the header, written and synced
+before the ledger is in the list, and two slots for the explicit LAC. Entries follow without gaps, each with a
+trailer whose last byte is not zero. Space is reserved ahead and reads as zeros, so a write that a crash cut
+short shows as zeros where bytes should be; ``recovery`` tells it from damage by that. The layouts are in
+docs/log-format.md.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import errno
 import os
 from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from google_crc32c import value as _crc32c
 
 from herdpy.log.entry import HEADER_BYTES, LogEntry, decode_entry, decode_header
 from herdpy.log.errors import CorruptLedgerError, RecordError
 from herdpy.log.files import Files, write_all
-from herdpy.log.lsn import LSN
+from herdpy.log.lsn import LSN, START
 
 BLOCK_BYTES = 4096
 MAGIC = b"HERDPYLG"
@@ -124,6 +125,17 @@ TRAILER_BYTES = _TRAILER.size
 def frame(entry: bytes) -> bytes:
     """An entry as it stands in a ledger file."""
     return entry + _TRAILER.pack(len(entry), _TRAILER_MAGIC)
+
+
+class Confirmed(NamedTuple):
+    """How far the ledger that is written to may be read."""
+
+    ledger_id: int
+    length: int
+    lac: LSN
+
+
+NOTHING = Confirmed(0, BLOCK_BYTES, START)
 
 
 class FileLedgerReader:

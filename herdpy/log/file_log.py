@@ -12,17 +12,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from time import perf_counter
 
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
-from herdpy.log.delivery import DeliveredCommit
-from herdpy.log.entry import LogEntry, encode_entry, encode_part, fits, pack
+from herdpy.log.entry import LogEntry, Transaction, encode_entry, encode_part, fits, pack
 from herdpy.log.errors import LogClosedError, LogError
-from herdpy.log.file_ledger import FileLedgerWriter, frame
-from herdpy.log.file_ledgers import FileLedgers, refused
-from herdpy.log.file_reading import Confirmed, LogCursor
+from herdpy.log.file_ledger import Confirmed, FileLedgerWriter, frame
+from herdpy.log.file_ledgers import FileLedgers, LogCursor, refused
 from herdpy.log.files import Files
-from herdpy.log.group_commit import GroupCommit, QueuedAppend
+from herdpy.log.group_commit import DeliveredCommit, GroupCommit, QueuedAppend
 from herdpy.log.ledger_list import LedgerList, LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy.log.transaction import Transaction
 from herdpy.log.wait import OwnWait
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -121,7 +118,7 @@ class FileLog(FileLedgers, CommitLog):
             read_only: change nothing: a torn tail is reported, not cut; appends are refused.
             now_us: the clock for ledgers' ages and created times, microseconds since 1970.
             loop: given, a thread of the log writes, and what it wrote is acknowledged and resolved
-                on this loop (see ``delivery``). Without it the threads that wait do the writing and
+                on this loop (see ``group_commit``). Without it the threads that wait do the writing and
                 all that follows.
 
         Raises:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from herdpy.log.assembler import TransactionAssembler
-from herdpy.log.entry import LogEntry
+from herdpy.log.entry import LogEntry, Transaction, TransactionAssembler
 from herdpy.log.errors import ChainError, CorruptLedgerError, RecordError
 from herdpy.log.file_ledger import FileHeader, FileLedgerReader, LacSlot, ledger_ids, ledger_path
 from herdpy.log.file_log import FileLog
-from herdpy.log.file_reading import predecessor_of
 from herdpy.log.files import Files, OsFiles
-from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerListState
+from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerListState, predecessor_of
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import (
     Before,
@@ -29,7 +27,6 @@ from herdpy.log.records import (
     Update,
 )
 from herdpy.log.recovery import TornTail, scan_open_ledger
-from herdpy.log.transaction import Transaction
 
 
 @dataclass(slots=True, frozen=True)

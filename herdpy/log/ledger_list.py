@@ -86,6 +86,16 @@ class LedgerListState:
         return self.base, self.base_crc
 
 
+def predecessor_of(state: LedgerListState, ledger_id: int) -> tuple[LSN, int]:
+    """Position and running CRC of the entry before a ledger's first."""
+    before, crc = state.base, state.base_crc
+    for ledger in state.ledgers:
+        if ledger.ledger_id >= ledger_id:
+            break
+        before, crc = ledger.last, ledger.crc
+    return before, crc
+
+
 class LedgerList(Protocol):
     """Where the list is kept."""
 

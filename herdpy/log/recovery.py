@@ -24,10 +24,17 @@ from dataclasses import dataclass, field, replace
 
 from herdpy.log.entry import HEADER_BYTES, MAGIC, LogEntry, decode_header
 from herdpy.log.errors import CorruptLedgerError, RecordError
-from herdpy.log.file_ledger import BLOCK_BYTES, TRAILER_BYTES, FileLedgerReader, ledger_ids, ledger_path
-from herdpy.log.file_reading import NOTHING, Confirmed, predecessor_of
+from herdpy.log.file_ledger import (
+    BLOCK_BYTES,
+    NOTHING,
+    TRAILER_BYTES,
+    Confirmed,
+    FileLedgerReader,
+    ledger_ids,
+    ledger_path,
+)
 from herdpy.log.files import Files
-from herdpy.log.ledger_list import LedgerInfo, LedgerList, LedgerListState
+from herdpy.log.ledger_list import LedgerInfo, LedgerList, LedgerListState, predecessor_of
 
 SECTOR_BYTES = 512
 

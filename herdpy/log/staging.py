@@ -28,9 +28,14 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.read import LedgerReader
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper.backoff import FINAL, ReaderBackoff
-from herdpy.log.bookkeeper.ensembles import APPLICATION, TABLESPACE, create_sized
-from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.settings import (
+    APPLICATION,
+    FINAL,
+    TABLESPACE,
+    LedgerLogSettings,
+    ReaderBackoff,
+    create_sized,
+)
 from herdpy.log.errors import CorruptLedgerError, LogTrimmedError, LogWriteError
 from herdpy.log.records import StagedPart
 

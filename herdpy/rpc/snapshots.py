@@ -1,4 +1,5 @@
-"""The client's half of snapshots: make one on a server, and download it whatever happens to the connection.
+"""The client's half of snapshots: make one on a server, download it over lost connections, publish one.
+one.
 
     async with SnapshotClient(GrpcAddress.parse("grpc://127.0.0.1:8481")) as client:
         snapshot = await client.begin()
@@ -28,9 +29,8 @@ from xxhash import xxh3_128
 
 from herdpy.backoff import Backoff
 from herdpy.log.lsn import LSN
-from herdpy.rpc import snapshots_pb2, snapshots_pb2_grpc
-from herdpy.rpc.address import GrpcAddress
-from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
+from herdpy.rpc import logs_pb2, logs_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc
+from herdpy.rpc.address import GrpcAddress, RemoteError, SnapshotDamagedError
 
 _RECORD = struct.Struct("<QII")
 _LONGEST = 64 << 20
@@ -282,3 +282,35 @@ def _checksum(path: Path) -> str:
         while chunk := file.read(_READ):
             hashed.update(chunk)
     return hashed.hexdigest()
+
+
+# Publishing.
+
+
+async def publish(
+    place: GrpcAddress,
+    *,
+    url: str = "",
+    tablespace: str = "",
+    progress: Callable[[int, int, int], object] = lambda _rows, _total, _bytes: None,
+) -> Any:
+    """Have a server publish a snapshot now; the ``PublishedSnapshot`` when it is there.
+
+    Args:
+        url: where to; empty: where the tablespace publishes to.
+        progress: called with rows that are written, of how many, and their bytes.
+
+    Raises:
+        RemoteError: the server refused it, or cannot be reached.
+    """
+    async with place.channel() as channel:
+        stub: Any = logs_pb2_grpc.LogsStub(channel)
+        request = logs_pb2.PublishSnapshotRequest(tablespace=tablespace, url=url)
+        try:
+            async for told in stub.Publish(request, metadata=place.metadata):
+                progress(told.rows, told.total_rows, told.bytes)
+                if told.HasField("done"):
+                    return told.done
+        except grpc.aio.AioRpcError as error:
+            raise RemoteError.of(error) from error
+    raise RemoteError(grpc.StatusCode.UNAVAILABLE, "08006", "the server ended the call before it was done")

@@ -17,8 +17,7 @@ from herdpy.testing.errors import (
     PortTakenError,
     StartError,
 )
-from herdpy.testing.java import jars
-from herdpy.testing.java_program import JavaProgram, JavaProgramError
+from herdpy.testing.java import JavaProgram, JavaProgramError, jars
 from herdpy.testing.network import Network
 from herdpy.testing.tls import Certificates
 from herdpy.testing.zookeeper import ZooKeeperServer

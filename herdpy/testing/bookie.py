@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from herdpy.bookkeeper.wire.requests import start_tls
+from herdpy.bookkeeper.wire.messages import start_tls
 from herdpy.testing.errors import StartError
 from herdpy.testing.java import JavaCommand, write_configuration
 from herdpy.testing.network import LOOPBACK, ServerPlace
 from herdpy.testing.process import await_until
-from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
 from herdpy.testing.server import START_TIMEOUT_S, JavaServer
+from herdpy.testing.zookeeper import LEDGERS_ROOT, ClusterZnodes
 
 PORT_IN_NAMESPACE = 3181
 _ANSWER_TIMEOUT_S = 5.0

@@ -13,10 +13,9 @@ from herdpy.testing.bookie import AutoRecovery, BookieServer, metadata_service_u
 from herdpy.testing.errors import KitError
 from herdpy.testing.java import JavaCommand
 from herdpy.testing.network import LOOPBACK, Network, ServerPlace
-from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
 from herdpy.testing.tls import Certificates
 from herdpy.testing.workspace import workspace
-from herdpy.testing.zookeeper import ZooKeeperServer
+from herdpy.testing.zookeeper import LEDGERS_ROOT, ClusterZnodes, ZooKeeperServer
 
 _SHELL_TIMEOUT_S = 60.0
 

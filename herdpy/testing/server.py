@@ -10,8 +10,7 @@ from types import TracebackType
 from herdpy.testing.errors import StartError
 from herdpy.testing.java import JavaCommand
 from herdpy.testing.network import LOOPBACK, ServerPlace
-from herdpy.testing.ports import PortReservation
-from herdpy.testing.process import Child
+from herdpy.testing.process import Child, PortReservation
 
 START_TIMEOUT_S = 60.0
 

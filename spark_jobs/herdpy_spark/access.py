@@ -23,8 +23,7 @@ from herdpy.dbapi.url import DirectoryUrl, ServersUrl, parse
 from herdpy.log.lsn import LSN
 from herdpy.options import boolean
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
-from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress
-from herdpy.rpc.errors import RemoteError
+from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress, RemoteError
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
 from herdpy_sql.catalog import Table

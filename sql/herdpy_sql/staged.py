@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, arrow_type, batch_to_keys, conform, datums_to_array
+from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.arrow_bytes import batch_to_keys
+from herdpy.codec.arrow_conform import conform
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import Clock

@@ -10,8 +10,7 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from herdpy.codec.grids import MAX_DIMENSIONS
-from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.kinds import MAX_DIMENSIONS, Field, Kind
 from herdpy_sql.errors import SqlError
 
 

@@ -25,11 +25,10 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
-from herdpy.bookkeeper.placement import Placement
+from herdpy.bookkeeper.placement import Placement, write_set
 from herdpy.bookkeeper.read import LedgerReader, recover_ledger
-from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.replies import LacReply, ReadReply
+from herdpy.bookkeeper.wire.messages import LacReply, ReadReply
 from herdpy.bookkeeper.wire.server import parse_request
 from herdpy.testing.model.loop import VirtualLoop
 

@@ -18,7 +18,7 @@ import uvloop
 from herdpy.bookkeeper.bookie import AnsweringBookie, Bookie, BookiePool
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
-from herdpy.bookkeeper.wire.status import Operation
+from herdpy.bookkeeper.wire.protocol import Operation
 
 LEDGER = 7
 KEY = bytes(range(20))

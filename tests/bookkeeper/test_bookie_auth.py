@@ -9,10 +9,10 @@ import pytest
 import trustme
 
 from herdpy.bookkeeper.bookie import UNAVAILABLE
-from herdpy.bookkeeper.bookie.connector import MAX_ROUNDS, NO_AUTHENTICATION_PLUGIN
+from herdpy.bookkeeper.bookie.connection import MAX_ROUNDS, NO_AUTHENTICATION_PLUGIN
 from herdpy.bookkeeper.errors import AuthenticationError, BookieUnavailableError
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import (
     LEDGER,
     Op,

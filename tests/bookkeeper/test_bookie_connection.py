@@ -11,7 +11,7 @@ import pytest
 from herdpy.bookkeeper.bookie import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, TimedOutError
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import (
     LEDGER,
     Op,

@@ -17,7 +17,7 @@ from herdpy.bookkeeper.bookie.metrics import (
     upper_bound_s,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import Op, run, scripted, send_add
 
 

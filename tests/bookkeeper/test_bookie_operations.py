@@ -18,9 +18,9 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.availability import EntryRanges
+from herdpy.bookkeeper.wire.messages import ReadReply
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
-from herdpy.bookkeeper.wire.replies import ReadReply
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import KEY, LEDGER, frame, response_to, run, scripted
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 from herdpy.bookkeeper.bookie.pending import AwaitedEntry
 from herdpy.bookkeeper.errors import ClosedClientError, NoSuchEntryError, Outcome
-from herdpy.bookkeeper.wire.replies import ReadReply
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.messages import ReadReply
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import LEDGER, frame, response_to, run, scripted
 
 

@@ -21,8 +21,8 @@ from herdpy.bookkeeper.errors import (
     error_of,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire.entries import AddEncoder
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 from herdpy.testing.cluster import BookKeeperCluster, ClusterView
 from herdpy.testing.tls import Certificates
 from tests.bookkeeper.scripted_bookie import Op, on_both_loops, run

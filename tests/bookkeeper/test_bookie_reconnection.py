@@ -20,7 +20,7 @@ from herdpy.bookkeeper.errors import (
     Outcome,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import LEDGER, Op, on_both_loops, run, scripted, send_add
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from herdpy.bookkeeper import errors
 from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE, BookKeeperError, Outcome, error_of
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 
 CLASSES = [
     member for _, member in inspect.getmembers(errors, inspect.isclass) if issubclass(member, BookKeeperError)

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy.bookkeeper.errors import MetadataError, UnknownLayoutError
-from herdpy.bookkeeper.metadata.paths import LedgerLayout, LedgerPaths, Scheme, parse_layout, read_layout
-from herdpy.bookkeeper.metadata.uri import MetadataUri, parse_uri
+from herdpy.bookkeeper.metadata.paths import (
+    LedgerLayout,
+    LedgerPaths,
+    MetadataUri,
+    Scheme,
+    parse_layout,
+    parse_uri,
+    read_layout,
+)
 from tests.support.znode_worlds import ModelWorld
 
 PACKAGE = "org.apache.bookkeeper.meta."

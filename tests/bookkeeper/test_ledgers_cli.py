@@ -15,10 +15,9 @@ from herdpy.bookkeeper import BookKeeper, DigestType, LedgerState
 from herdpy.cli.app import app
 from herdpy.cli.ledgers import escaped, hex_lines
 from herdpy.log import LSN
-from herdpy.log.entry import encode_entry, encode_part
+from herdpy.log.entry import Transaction, encode_entry, encode_part
 from herdpy.log.lsn import START
 from herdpy.log.records import DropTable, Truncate
-from herdpy.log.transaction import Transaction
 from tests.cli.processes import command, environment
 
 WORDS = [b"hello", b"a\ttab and \xff", "zwölf".encode(), bytes(20)]

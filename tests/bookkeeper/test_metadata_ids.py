@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from herdpy.bookkeeper.errors import MetadataError, Outcome, ZooKeeperUnavailableError
-from herdpy.bookkeeper.metadata.ids import LedgerIdGenerator
+from herdpy.bookkeeper.metadata.ledger_store import LedgerIdGenerator
 from herdpy.bookkeeper.metadata.paths import Scheme
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from tests.support.znode_worlds import Meddler, ModelWorld

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from herdpy.bookkeeper.digest import DigestType
 from herdpy.bookkeeper.errors import MetadataError
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
-from herdpy.bookkeeper.metadata.serde import MAX_METADATA_BYTES, decode, encode
+from herdpy.bookkeeper.metadata.ledger_metadata import (
+    MAX_METADATA_BYTES,
+    LedgerMetadata,
+    LedgerState,
+    Segment,
+    decode_metadata,
+    encode_metadata,
+)
 from herdpy.bookkeeper.wire.proto.data_formats_pb2 import LedgerMetadataFormat
 
 HEADER = b"BookieMetadataFormatVersion\t"
@@ -98,16 +104,16 @@ CLOSED = LedgerMetadata(
 
 
 def test_format_3_is_the_java_clients_byte_for_byte() -> None:
-    assert decode(JAVA_V3, 5) == CLOSED
-    assert encode(CLOSED) == JAVA_V3
+    assert decode_metadata(JAVA_V3, 5) == CLOSED
+    assert encode_metadata(CLOSED) == JAVA_V3
     recovering = dataclasses.replace(CLOSED, state=LedgerState.IN_RECOVERY, last_entry_id=-1, length_bytes=0)
-    assert decode(JAVA_V3_IN_RECOVERY, 5) == recovering
-    assert encode(recovering) == JAVA_V3_IN_RECOVERY
+    assert decode_metadata(JAVA_V3_IN_RECOVERY, 5) == recovering
+    assert encode_metadata(recovering) == JAVA_V3_IN_RECOVERY
 
 
 def test_a_live_ledger_of_the_java_client_is_read_and_written_alike() -> None:
     ctime_ms = 1795276608985
-    ledger = decode(LIVE_OPEN, ctime_ms)
+    ledger = decode_metadata(LIVE_OPEN, ctime_ms)
     assert ledger == LedgerMetadata(
         ensemble_size=3,
         write_quorum=3,
@@ -120,15 +126,15 @@ def test_a_live_ledger_of_the_java_client_is_read_and_written_alike() -> None:
         stores_ctime=False,
         c_token=4068001768686494874,
     )
-    assert encode(ledger) == LIVE_OPEN  # the znode's creation time did not creep in
+    assert encode_metadata(ledger) == LIVE_OPEN  # the znode's creation time did not creep in
     # Java drops the creator's token when it closes the ledger.
     closed = dataclasses.replace(ledger.closed(1, len(b"helloworld!")), c_token=0)
-    assert decode(LIVE_CLOSED, ctime_ms) == closed
-    assert encode(closed) == LIVE_CLOSED
+    assert decode_metadata(LIVE_CLOSED, ctime_ms) == closed
+    assert encode_metadata(closed) == LIVE_CLOSED
 
 
 def test_format_2_is_read() -> None:
-    assert decode(JAVA_V2, 5) == dataclasses.replace(CLOSED, c_token=None, format_version=2)
+    assert decode_metadata(JAVA_V2, 5) == dataclasses.replace(CLOSED, c_token=None, format_version=2)
 
 
 def test_format_1_is_read_in_every_state() -> None:
@@ -144,15 +150,17 @@ def test_format_1_is_read_in_every_state() -> None:
         c_token=None,
         format_version=1,
     )
-    assert decode(JAVA_V1, 5) == closed
+    assert decode_metadata(JAVA_V1, 5) == closed
     still_open = dataclasses.replace(closed, state=LedgerState.OPEN, last_entry_id=-1, length_bytes=0)
-    assert decode(JAVA_V1_OPEN, 5) == still_open
-    assert decode(JAVA_V1_IN_RECOVERY, 5) == dataclasses.replace(still_open, state=LedgerState.IN_RECOVERY)
+    assert decode_metadata(JAVA_V1_OPEN, 5) == still_open
+    assert decode_metadata(JAVA_V1_IN_RECOVERY, 5) == dataclasses.replace(
+        still_open, state=LedgerState.IN_RECOVERY
+    )
 
 
 def test_an_old_ledger_is_written_back_in_format_3_without_inventing_a_password() -> None:
-    old = decode(JAVA_V1_OPEN, 5)
-    new = decode(encode(old), 6)
+    old = decode_metadata(JAVA_V1_OPEN, 5)
+    new = decode_metadata(encode_metadata(old), 6)
     assert new == dataclasses.replace(old, format_version=3, ctime_ms=6)
     assert not new.has_password
 
@@ -160,14 +168,14 @@ def test_an_old_ledger_is_written_back_in_format_3_without_inventing_a_password(
 def test_a_missing_ack_quorum_is_the_write_quorum() -> None:
     message = LedgerMetadataFormat(quorumSize=2, ensembleSize=2, length=0, state=LedgerMetadataFormat.OPEN)
     message.segment.add(firstEntryId=0, ensembleMember=["a:1", "b:1"])
-    ledger = decode(framed(message.SerializeToString()))
+    ledger = decode_metadata(framed(message.SerializeToString()))
     assert (ledger.ack_quorum, ledger.has_password, ledger.ctime_ms) == (2, False, None)
 
 
 @pytest.mark.parametrize("version", [b"0", b"4", b"17", b"4294967299"])
 def test_an_unknown_format_version_is_named(version: bytes) -> None:
     with pytest.raises(MetadataError, match=f"version {version.decode()}; known: 1, 2, 3"):
-        decode(HEADER + version + b"\n" + LIVE_OPEN)
+        decode_metadata(HEADER + version + b"\n" + LIVE_OPEN)
 
 
 @pytest.mark.parametrize(
@@ -201,20 +209,20 @@ def test_an_unknown_format_version_is_named(version: bytes) -> None:
 )
 def test_garbled_metadata_says_what_is_wrong(data: bytes, said: str) -> None:
     with pytest.raises(MetadataError, match=said):
-        decode(data, 5)
+        decode_metadata(data, 5)
 
 
 def test_the_password_is_neither_shown_nor_told_in_errors() -> None:
     assert "cret" not in repr(CLOSED)
     with pytest.raises(MetadataError) as refused:
-        decode(JAVA_V2.replace(b'password: "', b'password: x"'))
+        decode_metadata(JAVA_V2.replace(b'password: "', b'password: x"'))
     assert "cret" not in str(refused.value)
     assert refused.value.__cause__ is None
 
 
 def test_more_than_the_limit_is_not_parsed() -> None:
     with pytest.raises(MetadataError, match="at most"):
-        decode(HEADER + b"3\n" + bytes(MAX_METADATA_BYTES))
+        decode_metadata(HEADER + b"3\n" + bytes(MAX_METADATA_BYTES))
 
 
 def framed(body: bytes) -> bytes:
@@ -224,10 +232,10 @@ def framed(body: bytes) -> bytes:
 
 def or_metadata_error(data: bytes) -> None:
     try:
-        ledger = decode(data, 5)
+        ledger = decode_metadata(data, 5)
     except MetadataError:
         return
-    assert decode(encode(ledger), 5).segments == ledger.segments
+    assert decode_metadata(encode_metadata(ledger), 5).segments == ledger.segments
 
 
 @given(st.sampled_from([1, 2, 3]), st.binary(max_size=200))
@@ -278,11 +286,11 @@ def ledgers(draw: st.DrawFn) -> LedgerMetadata:
 
 @given(ledgers())
 def test_what_is_written_is_read_back(ledger: LedgerMetadata) -> None:
-    assert decode(encode(ledger), 7) == ledger
+    assert decode_metadata(encode_metadata(ledger), 7) == ledger
 
 
 def test_what_does_not_fit_the_format_is_refused() -> None:
     with pytest.raises(MetadataError, match="cannot be stored"):
-        encode(dataclasses.replace(CLOSED, c_token=2**63))
+        encode_metadata(dataclasses.replace(CLOSED, c_token=2**63))
     with pytest.raises(MetadataError, match="cannot be stored"):
-        encode(dataclasses.replace(CLOSED, custom_metadata={"\ud800": b""}))
+        encode_metadata(dataclasses.replace(CLOSED, custom_metadata={"\ud800": b""}))

@@ -15,10 +15,9 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment, encode_metadata
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
 from herdpy.bookkeeper.metadata.paths import LedgerLayout, Scheme
-from herdpy.bookkeeper.metadata.serde import encode
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from tests.support.znode_worlds import Meddler, Seen, World
 
@@ -339,7 +338,7 @@ def test_a_watch_tells_changes_and_deletion_but_not_garbage(
         with pytest.raises(MetadataError) as garbled:
             await store.read(ledger_id)
         assert garbled.value.ledger_id == ledger_id
-        await znodes.set(store.paths.path(ledger_id), encode(LEDGER.closed(3, 30)), 2)
+        await znodes.set(store.paths.path(ledger_id), encode_metadata(LEDGER.closed(3, 30)), 2)
         await seen.until(lambda versioned: versioned.version == 3)
         await store.delete(ledger_id)
         await seen.until(lambda versioned: versioned is None)

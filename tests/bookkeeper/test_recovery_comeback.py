@@ -16,8 +16,8 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.testing.model import ModelCluster
+from herdpy.testing.model.cluster import BookieNode
 from herdpy.testing.model.network import on_host
-from herdpy.testing.model.node import BookieNode
 from tests.bookkeeper.reader_fakes import SETTINGS as FAKE_SETTINGS
 from tests.bookkeeper.reader_fakes import Ledger, run
 

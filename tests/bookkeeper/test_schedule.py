@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from herdpy.bookkeeper.schedule import Coverage, write_set
+from herdpy.bookkeeper.placement import Coverage, write_set
 
 QUORUMS = [(e, w, a) for e in range(1, 6) for w in range(1, e + 1) for a in range(1, w + 1)]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from herdpy.bookkeeper.errors import TooManyRequestsError
-from herdpy.bookkeeper.wire.replies import LacReply
+from herdpy.bookkeeper.wire.messages import LacReply
 from tests.bookkeeper.reader_fakes import DIGEST, LEDGER, SETTINGS, Ledger, run, sealed
 from tests.bookkeeper.tail_follower import Follower, now
 

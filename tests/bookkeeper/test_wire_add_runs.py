@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdpy.bookkeeper.errors import ProtocolError
-from herdpy.bookkeeper.wire.adds import find_adds, parse_add_reply
+from herdpy.bookkeeper.wire.entries import find_adds, parse_add_reply
 from herdpy.bookkeeper.wire.frames import FrameSplitter
+from herdpy.bookkeeper.wire.messages import parse_reply
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
-from herdpy.bookkeeper.wire.replies import parse_reply
-from herdpy.bookkeeper.wire.varint import frame
+from herdpy.bookkeeper.wire.protocol import frame
 
 EDGES = sorted({0, 1, 5, *(2**bits + by for bits in range(7, 63, 7) for by in (-1, 0, 1)), 2**63 - 1})
 ID = st.one_of(st.sampled_from(EDGES), st.integers(0, 2**63 - 1))

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from herdpy.bookkeeper.digest import Digest, DigestType
 from herdpy.bookkeeper.errors import ProtocolError
 from herdpy.bookkeeper.wire import server
-from herdpy.bookkeeper.wire.adds import AddEncoder, parse_add_reply
+from herdpy.bookkeeper.wire.entries import AddEncoder, encode_read, parse_add_reply, parse_read_reply
+from herdpy.bookkeeper.wire.messages import AddReply, ReadReply, Reply, parse_reply
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
-from herdpy.bookkeeper.wire.reads import encode_read, parse_read_reply
-from herdpy.bookkeeper.wire.replies import AddReply, ReadReply, Reply, parse_reply
-from herdpy.bookkeeper.wire.varint import decode, encode, encode_any, frame
+from herdpy.bookkeeper.wire.protocol import decode, encode, encode_any, frame
 
 KEY = bytes(range(20))
 # Around every change of the number of bytes of a varint.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from herdpy.bookkeeper.errors import ProtocolError
 from herdpy.bookkeeper.wire.frames import FrameSplitter
-from herdpy.bookkeeper.wire.varint import frame
+from herdpy.bookkeeper.wire.protocol import frame
 
 
 @given(bodies=st.lists(st.binary(max_size=300), max_size=20), data=st.data())

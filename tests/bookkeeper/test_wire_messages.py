@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from herdpy.bookkeeper.digest import Digest, DigestType
 from herdpy.bookkeeper.errors import ProtocolError
-from herdpy.bookkeeper.wire import replies, requests, server
-from herdpy.bookkeeper.wire.adds import AddEncoder
+from herdpy.bookkeeper.wire import messages, server
 from herdpy.bookkeeper.wire.availability import EntryRanges
+from herdpy.bookkeeper.wire.entries import AddEncoder, encode_read
+from herdpy.bookkeeper.wire.messages import Reply, parse_reply
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
-from herdpy.bookkeeper.wire.reads import encode_read
-from herdpy.bookkeeper.wire.replies import Reply, parse_reply
+from herdpy.bookkeeper.wire.protocol import InfoField, Operation, ReplyStatus
 from herdpy.bookkeeper.wire.server import encode_reply, parse_request
-from herdpy.bookkeeper.wire.status import InfoField, Operation, ReplyStatus
 
 KEY = bytes(range(20))
 TXN = st.integers(0, 2**64 - 1)
@@ -48,25 +47,25 @@ def test_every_request_arrives_as_it_was_meant(
     timeout = data.draw(st.integers(0, 2**31))
     plugin = data.draw(st.text(max_size=20))
     assert arrived(encode_read(txn, ledger, entry)) == server.ReadRequest(txn, ledger, entry)
-    assert arrived(requests.fence_read(txn, ledger, KEY)) == server.ReadRequest(
+    assert arrived(messages.fence_read(txn, ledger, KEY)) == server.ReadRequest(
         txn, ledger, -1, KEY, fence=True
     )
-    assert arrived(requests.fence_read(txn, ledger, KEY, entry)) == server.ReadRequest(
+    assert arrived(messages.fence_read(txn, ledger, KEY, entry)) == server.ReadRequest(
         txn, ledger, entry, KEY, fence=True
     )
-    assert arrived(requests.long_poll(txn, ledger, number, timeout)) == server.ReadRequest(
+    assert arrived(messages.long_poll(txn, ledger, number, timeout)) == server.ReadRequest(
         txn, ledger, -1, piggyback=True, previous_lac=number, timeout_ms=timeout
     )
-    assert arrived(requests.read_lac(txn, ledger)) == server.ReadLacRequest(txn, ledger)
-    assert arrived(requests.write_lac(txn, ledger, KEY, lac_body)) == server.WriteLacRequest(
+    assert arrived(messages.read_lac(txn, ledger)) == server.ReadLacRequest(txn, ledger)
+    assert arrived(messages.write_lac(txn, ledger, KEY, lac_body)) == server.WriteLacRequest(
         txn, ledger, number, KEY, lac_body
     )
-    assert arrived(requests.force(txn, ledger)) == server.ForceRequest(txn, ledger)
-    assert arrived(requests.bookie_info(txn)) == server.InfoRequest(txn, 3)
-    assert arrived(requests.bookie_info(txn, InfoField.FREE_DISK_SPACE)) == server.InfoRequest(txn, 2)
-    assert arrived(requests.list_entries(txn, ledger)) == server.ListRequest(txn, ledger)
-    assert arrived(requests.auth(txn, plugin, payload)) == server.AuthRequest(txn, plugin, payload)
-    assert arrived(requests.start_tls(txn)) == server.StartTlsRequest(txn)
+    assert arrived(messages.force(txn, ledger)) == server.ForceRequest(txn, ledger)
+    assert arrived(messages.bookie_info(txn)) == server.InfoRequest(txn, 3)
+    assert arrived(messages.bookie_info(txn, InfoField.FREE_DISK_SPACE)) == server.InfoRequest(txn, 2)
+    assert arrived(messages.list_entries(txn, ledger)) == server.ListRequest(txn, ledger)
+    assert arrived(messages.auth(txn, plugin, payload)) == server.AuthRequest(txn, plugin, payload)
+    assert arrived(messages.start_tls(txn)) == server.StartTlsRequest(txn)
 
 
 @given(
@@ -89,26 +88,28 @@ def test_every_add_arrives_as_it_was_meant(
     )
 
 
-BODIES: list[tuple[Operation, st.SearchStrategy[replies.ReplyBody]]] = [
-    (Operation.ADD_ENTRY, st.builds(replies.AddReply, STATUS, INT64, INT64)),
+BODIES: list[tuple[Operation, st.SearchStrategy[messages.ReplyBody]]] = [
+    (Operation.ADD_ENTRY, st.builds(messages.AddReply, STATUS, INT64, INT64)),
     (
         Operation.READ_ENTRY,
-        st.builds(replies.ReadReply, STATUS, INT64, INT64, MAYBE_BYTES, st.none() | INT64, st.none() | INT64),
+        st.builds(
+            messages.ReadReply, STATUS, INT64, INT64, MAYBE_BYTES, st.none() | INT64, st.none() | INT64
+        ),
     ),
-    (Operation.READ_LAC, st.builds(replies.LacReply, STATUS, INT64, MAYBE_BYTES, MAYBE_BYTES)),
-    (Operation.WRITE_LAC, st.builds(replies.WriteLacReply, STATUS, INT64)),
-    (Operation.FORCE_LEDGER, st.builds(replies.ForceReply, STATUS, INT64)),
-    (Operation.GET_BOOKIE_INFO, st.builds(replies.InfoReply, STATUS, st.none() | INT64, st.none() | INT64)),
-    (Operation.GET_LIST_OF_ENTRIES, st.builds(replies.ListReply, STATUS, INT64, ENTRY_IDS)),
-    (Operation.AUTH, st.builds(replies.AuthReply, st.text(max_size=20), st.binary(max_size=60))),
-    (Operation.START_TLS, st.builds(replies.StartTlsReply)),
+    (Operation.READ_LAC, st.builds(messages.LacReply, STATUS, INT64, MAYBE_BYTES, MAYBE_BYTES)),
+    (Operation.WRITE_LAC, st.builds(messages.WriteLacReply, STATUS, INT64)),
+    (Operation.FORCE_LEDGER, st.builds(messages.ForceReply, STATUS, INT64)),
+    (Operation.GET_BOOKIE_INFO, st.builds(messages.InfoReply, STATUS, st.none() | INT64, st.none() | INT64)),
+    (Operation.GET_LIST_OF_ENTRIES, st.builds(messages.ListReply, STATUS, INT64, ENTRY_IDS)),
+    (Operation.AUTH, st.builds(messages.AuthReply, st.text(max_size=20), st.binary(max_size=60))),
+    (Operation.START_TLS, st.builds(messages.StartTlsReply)),
 ]
 
 
 @pytest.mark.parametrize(("operation", "bodies"), BODIES, ids=lambda value: getattr(value, "name", ""))
 @given(txn=TXN, data=st.data())
 def test_every_reply_arrives_as_it_was_meant(
-    operation: Operation, bodies: st.SearchStrategy[replies.ReplyBody], txn: int, data: st.DataObject
+    operation: Operation, bodies: st.SearchStrategy[messages.ReplyBody], txn: int, data: st.DataObject
 ):
     body = data.draw(bodies)
     status = getattr(body, "status", 0)
@@ -119,7 +120,7 @@ def test_every_reply_arrives_as_it_was_meant(
 @pytest.mark.parametrize(("operation", "bodies"), BODIES, ids=lambda value: getattr(value, "name", ""))
 @given(txn=TXN, data=st.data())
 def test_the_outer_refusal_counts_and_an_inner_one_is_not_missed(
-    operation: Operation, bodies: st.SearchStrategy[replies.ReplyBody], txn: int, data: st.DataObject
+    operation: Operation, bodies: st.SearchStrategy[messages.ReplyBody], txn: int, data: st.DataObject
 ):
     body = data.draw(bodies)
     assert parse_reply(body_of(encode_reply(Reply(txn, operation, 502, body)))).status == 502
@@ -137,7 +138,7 @@ def test_a_refusal_without_a_body_is_a_reply(operation: int):
 def test_success_without_a_body_is_malformed_except_for_tls(operation: int):
     data = body_of(encode_reply(Reply(5, operation, ReplyStatus.EOK)))
     if operation == Operation.START_TLS:
-        assert parse_reply(data).body == replies.StartTlsReply()
+        assert parse_reply(data).body == messages.StartTlsReply()
     else:
         with pytest.raises(ProtocolError, match="without a body"):
             parse_reply(data)
@@ -164,28 +165,28 @@ def test_another_protocol_version_is_refused(version: int):
 
 def examples() -> list[tuple[str, Callable[[bytes], object], bytes]]:
     digest = Digest.of(DigestType.CRC32C, b"")
-    bodies: list[tuple[Operation, replies.ReplyBody]] = [
-        (Operation.ADD_ENTRY, replies.AddReply(0, 300, 301)),
-        (Operation.READ_ENTRY, replies.ReadReply(0, 300, 301, b"body", 302, 303)),
-        (Operation.READ_LAC, replies.LacReply(0, 300, b"lac", b"last")),
-        (Operation.WRITE_LAC, replies.WriteLacReply(0, 300)),
-        (Operation.FORCE_LEDGER, replies.ForceReply(0, 300)),
-        (Operation.GET_BOOKIE_INFO, replies.InfoReply(0, 300, 301)),
-        (Operation.GET_LIST_OF_ENTRIES, replies.ListReply(0, 300, EntryRanges.of([1, 2, 5, 6, 9, 10]))),
-        (Operation.AUTH, replies.AuthReply("plugin", b"payload")),
-        (Operation.START_TLS, replies.StartTlsReply()),
+    bodies: list[tuple[Operation, messages.ReplyBody]] = [
+        (Operation.ADD_ENTRY, messages.AddReply(0, 300, 301)),
+        (Operation.READ_ENTRY, messages.ReadReply(0, 300, 301, b"body", 302, 303)),
+        (Operation.READ_LAC, messages.LacReply(0, 300, b"lac", b"last")),
+        (Operation.WRITE_LAC, messages.WriteLacReply(0, 300)),
+        (Operation.FORCE_LEDGER, messages.ForceReply(0, 300)),
+        (Operation.GET_BOOKIE_INFO, messages.InfoReply(0, 300, 301)),
+        (Operation.GET_LIST_OF_ENTRIES, messages.ListReply(0, 300, EntryRanges.of([1, 2, 5, 6, 9, 10]))),
+        (Operation.AUTH, messages.AuthReply("plugin", b"payload")),
+        (Operation.START_TLS, messages.StartTlsReply()),
     ]
     frames = [
         encode_read(300, 301, 302),
-        requests.fence_read(300, 301, KEY),
-        requests.long_poll(300, 301, 302, 303),
-        requests.read_lac(300, 301),
-        requests.write_lac(300, 301, KEY, digest.seal_lac(301, 302)),
-        requests.force(300, 301),
-        requests.bookie_info(300),
-        requests.list_entries(300, 301),
-        requests.auth(300, "plugin", b"payload"),
-        requests.start_tls(300),
+        messages.fence_read(300, 301, KEY),
+        messages.long_poll(300, 301, 302, 303),
+        messages.read_lac(300, 301),
+        messages.write_lac(300, 301, KEY, digest.seal_lac(301, 302)),
+        messages.force(300, 301),
+        messages.bookie_info(300),
+        messages.list_entries(300, 301),
+        messages.auth(300, "plugin", b"payload"),
+        messages.start_tls(300),
         AddEncoder(301, KEY, digest, recovery=True, deferred_sync=True).encode(300, 302, 301, 4, b"data"),
     ]
     found: list[tuple[str, Callable[[bytes], object], bytes]] = [
@@ -244,7 +245,7 @@ def test_random_bytes_raise_nothing_else(parse: Callable[[bytes], object], data:
 
 @pytest.mark.parametrize("parse", [parse_reply, parse_request])
 def test_deep_nesting_and_giant_lengths_are_refused(parse: Callable[[bytes], object]):
-    good = body_of(encode_reply(Reply(1, 2, 0, replies.AddReply(0, 1, 2))))
+    good = body_of(encode_reply(Reply(1, 2, 0, messages.AddReply(0, 1, 2))))
     assert not parses(parse, good + b"\xbb\x3e" * 100_000)  # groups that open and never close
     assert not parses(parse, good + b"\xba\x3e\xff\xff\xff\xff\x0f")
     assert not parses(parse, good + b"\xba\x3e" + b"\xff" * 11)
@@ -263,24 +264,24 @@ def test_text_that_is_not_utf8_is_refused():
 
 def test_numbers_that_do_not_fit_are_refused_when_encoding():
     with pytest.raises(ValueError, match=r"out of range|Value"):
-        requests.force(2**64, 1)
+        messages.force(2**64, 1)
     with pytest.raises(ValueError, match=r"out of range|Value"):
-        requests.force(1, 2**63)
+        messages.force(1, 2**63)
     with pytest.raises(ValueError, match="no sealed"):
-        requests.write_lac(1, 1, KEY, b"short")
+        messages.write_lac(1, 1, KEY, b"short")
 
 
 def test_secrets_and_data_are_not_shown():
     secret = b"hunter2"
     shown = [
-        repr(replies.AuthReply("plugin", secret)),
+        repr(messages.AuthReply("plugin", secret)),
         repr(server.AuthRequest(1, "plugin", secret)),
         repr(server.AddRequest(1, 2, 3, secret, secret)),
         repr(server.ReadRequest(1, 2, 3, secret, fence=True)),
-        repr(Reply(1, 1, 0, replies.ReadReply(0, 1, 2, secret))),
+        repr(Reply(1, 1, 0, messages.ReadReply(0, 1, 2, secret))),
     ]
     assert not [text for text in shown if "hunter2" in text]
-    assert dataclasses.asdict(replies.AuthReply("plugin", secret))["payload"] == secret
+    assert dataclasses.asdict(messages.AuthReply("plugin", secret))["payload"] == secret
 
 
 def required_fields(message: Message, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

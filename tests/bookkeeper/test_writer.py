@@ -18,7 +18,7 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 from herdpy.bookkeeper.write import LedgerWriter
 from tests.bookkeeper.writer_fakes import (
     FENCED,

@@ -16,7 +16,7 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import Segment
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 from tests.bookkeeper.writer_fakes import OK, Bench, confirmed, error_in, run, settle
 
 REFUSALS = [

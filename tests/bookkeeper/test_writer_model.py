@@ -20,9 +20,8 @@ from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerSta
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.bookkeeper.metadata.paths import read_layout
 from herdpy.bookkeeper.metadata.registry import Registry
-from herdpy.bookkeeper.placement import Placement
+from herdpy.bookkeeper.placement import Placement, write_set
 from herdpy.bookkeeper.read.recovery import recover_ledger
-from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.testing.model import ModelCluster

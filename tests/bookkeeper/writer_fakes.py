@@ -15,7 +15,7 @@ from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment, 
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.proto.protocol_pb2 import Request
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 from herdpy.bookkeeper.write import LedgerWriter
 
 OK = int(ReplyStatus.EOK)

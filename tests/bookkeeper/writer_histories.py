@@ -19,8 +19,8 @@ from herdpy.bookkeeper.errors import (
     LedgerFencedError,
     NotEnoughBookiesError,
 )
-from herdpy.bookkeeper.schedule import write_set
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.placement import write_set
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 from tests.bookkeeper.writer_fakes import FENCED, OK, Bench, FakeBookie, Sent, settle
 
 FAILURES = (

@@ -12,9 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from herdpy.codec.grids import shaped, sizes_of
 from herdpy.codec.jsonb import jsonb_text
-from herdpy.codec.kinds import MAX_INTERVAL_US, Datum, Field, Interval, KeyField, Kind
+from herdpy.codec.kinds import MAX_INTERVAL_US, Datum, Field, Interval, KeyField, Kind, shaped, sizes_of
 
 _BITS = {
     Kind.INT16: 16,

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdpy.codec.arrow import (
-    array_to_datums,
-    arrow_type,
-    batch_to_images,
-    batch_to_keys,
-    datums_to_array,
-    images_to_batch,
-)
+from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.arrow_bytes import batch_to_images, batch_to_keys, images_to_batch
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import Field, Interval, KeyField, Kind
 from herdpy.codec.rows import RowCodec

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdpy.codec.arrow import array_to_datums, arrow_type, keys_to_arrays
+from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.arrow_bytes import keys_to_arrays
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import Field, KeyField, Kind
 from tests.codec.codec_data import key_fields, keys, same_rows

@@ -8,7 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from herdpy.codec.arrow import array_to_datums, arrow_type, conform
+from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.arrow_conform import conform
 from herdpy.codec.kinds import Field, Kind
 
 D = Decimal

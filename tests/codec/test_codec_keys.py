@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdpy.codec.grids import Grid
 from herdpy.codec.keys import KeyCodec, successor
-from herdpy.codec.kinds import Field, KeyField, Kind
+from herdpy.codec.kinds import Field, Grid, KeyField, Kind
 from tests.codec.codec_data import compare, key_fields, keys
 
 KEY_KINDS = [kind for kind in Kind if kind != Kind.JSON]

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdpy.codec.grids import Grid
-from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.kinds import Field, Grid, Kind
 from herdpy.codec.rows import RowCodec
 from tests.codec.codec_data import fields, rows, same_rows
 

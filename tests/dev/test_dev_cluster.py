@@ -16,9 +16,8 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.dev import DevError, LocalCluster, NotRunningError, PortTakenError, UnknownNameError, report
 from herdpy.dev.directory import ClusterDirectory
 from herdpy.dev.process import ProcessIdentity
-from herdpy.testing.ports import listener_inodes, owns_socket
-from herdpy.testing.process import await_until
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.process import await_until, listener_inodes, owns_socket
+from herdpy.testing.zookeeper import ClusterZnodes
 from tests.dev.dev_programs import processes_of, state_of
 
 NAMES = ["zookeeper", "bookie-1", "bookie-2", "bookie-3", "server-1", "server-2"]

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from herdpy.cli.app import app
 from herdpy.dev import LocalCluster
 from herdpy.dev.directory import ClusterDirectory
-from herdpy.testing.ports import listener_inodes
-from herdpy.testing.process import await_until
+from herdpy.testing.process import await_until, listener_inodes
 from tests.dev.dev_programs import PATIENCE_S, await_process, begun, dev, dev_json, processes_of, state_of
 
 pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from herdpy.testing import ZooKeeperServer
 from herdpy.testing.bookie import BookieServer
 from herdpy.testing.java import write_configuration
-from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
+from herdpy.testing.zookeeper import LEDGERS_ROOT, ClusterZnodes
 from herdpy_server.config import load
 from herdpy_server.config.fields import all_settings
 

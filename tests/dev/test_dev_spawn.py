@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from herdpy.dev.process import ProcessIdentity, spawn_waiting
-from herdpy.testing.ports import PortReservation
-from herdpy.testing.process import await_until
+from herdpy.testing.process import PortReservation, await_until
 
 SAY = ["/bin/sh", "-c", "echo here; pwd; exec sleep 1000"]
 STARTER = """

@@ -9,9 +9,8 @@ import pytest
 
 from herdpy.drill.client_threads import ClientError, ClientThreads, WorkloadJob
 from herdpy.drill.clients import Client
-from herdpy.drill.history import DrillHistory
+from herdpy.drill.history import DrillHistory, Recorder
 from herdpy.drill.judging import Verdict
-from herdpy.drill.recorder import Recorder
 from herdpy.drill.sessions import READ_LEVELS, Way
 from herdpy.drill.workloads import Workload
 

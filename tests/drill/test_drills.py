@@ -8,7 +8,6 @@ import pytest
 from kazoo.client import KazooClient
 
 from herdpy.drill import DRILLS, ClientLoad, Drill, run
-from herdpy.drill.aftermath import left_behind
 from herdpy.drill.control import ClusterControl, ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS, Fault
@@ -16,6 +15,7 @@ from herdpy.drill.faults.ledgers import TINY_LEDGERS
 from herdpy.drill.history import ClientOperation, OperationOutcome
 from herdpy.drill.runner import needs_of
 from herdpy.drill.sessions import READ_LEVELS
+from herdpy.drill.watch import left_behind
 from herdpy.drill.workloads import WORKLOADS
 from tests.drill.shown import shown
 

@@ -1,6 +1,6 @@
 """A disk in memory that forgets what was not synced, and that can be told to fail.
 
-It stands where ``herdpy.log.files.OsFiles`` does. What a power cut leaves is chosen by the test:
+It stands where ``herdpy.log.file_ledger.OsFiles`` does. What a power cut leaves is chosen by the test:
 nothing unsynced, or some of the unsynced writes, whole or cut at a byte or by sectors.
 """
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from herdpy.log import Insert, InsertBatch, RecordError, Transaction, Update
-from herdpy.log import transaction as module
+from herdpy.log import entry as module
 
 
 def decoded(data: bytes) -> tuple[Transaction, int]:

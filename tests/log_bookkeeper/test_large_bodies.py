@@ -10,9 +10,8 @@ import pytest
 
 from herdpy.log import LogError, LogWriteError
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend
-from herdpy.log.entry import FIRST, LAST, WHOLE, decode_parts
+from herdpy.log.entry import FIRST, LAST, WHOLE, Transaction, decode_parts, encode_records
 from herdpy.log.records import Insert, Record
-from herdpy.log.transaction import Transaction, encode_records
 from herdpy_server.store.spilling import Spool
 from tests.log_bookkeeper.kit import Place, transaction
 

@@ -17,7 +17,7 @@ from herdpy.log import (
     LogTrimmedError,
 )
 from herdpy.log.bookkeeper import LedgerLogSettings, own_ledgers
-from herdpy.log.bookkeeper.ensembles import Quorums, quorums_for
+from herdpy.log.bookkeeper.settings import Quorums, quorums_for
 from herdpy.log.bookkeeper.walk import ChainPosition as ChainPlace
 from herdpy.log.bookkeeper.walk import next_ledger
 from herdpy.log.entry import decode_entry

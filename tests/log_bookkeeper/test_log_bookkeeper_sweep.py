@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from herdpy.log.bookkeeper import LeaderLog
-from herdpy.log.bookkeeper.ensembles import EPOCH, LOG
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, create_ledger
+from herdpy.log.bookkeeper.settings import EPOCH, LOG
 from herdpy_server.replica import placed
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.placed import Removal

@@ -19,7 +19,7 @@ from herdpy.log import (
     StagedPart,
     staging,
 )
-from herdpy.log.bookkeeper.ensembles import create_ledger
+from herdpy.log.bookkeeper.settings import create_ledger
 from herdpy.log.staging import StagedLabel, StagedLedger, read_part, sweep_staged
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.placed import Removal

@@ -11,7 +11,7 @@ from functools import partial
 import psycopg
 import pytest
 
-from herdpy.log.transaction import Transaction
+from herdpy.log.entry import Transaction
 from herdpy_server.sessions import time_slices
 from herdpy_server.tablespace.work import Pause
 from tests.pgwire.servers import ThreadServer

@@ -22,7 +22,7 @@ from herdpy.rpc import admin_pb2, common_pb2, logs_pb2
 from herdpy.rpc.admin_pb2_grpc import AdminStub
 from herdpy.rpc.logs_pb2_grpc import LogsStub
 from herdpy.testing.process import await_until
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.zookeeper import ClusterZnodes
 from tests.replica.replicas import (
     PATIENCE_S,
     await_leader,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from herdpy.bookkeeper import BookKeeper, ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from herdpy.testing.model import ModelCluster, on_host
 from herdpy_server.replica.fitness import SILENT_S
 from herdpy_server.replica.reach import FEW, BookieReach, to_be_asked

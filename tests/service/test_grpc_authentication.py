@@ -13,8 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from herdpy.rpc import admin_pb2, partitions_pb2, snapshots_pb2
-from herdpy.rpc.address import GrpcAddress
-from herdpy.rpc.errors import RemoteError
+from herdpy.rpc.address import GrpcAddress, RemoteError
 from herdpy.rpc.snapshots import SnapshotClient
 from herdpy_server.cluster.layout import Address
 from herdpy_server.replica.seeding import Credentials

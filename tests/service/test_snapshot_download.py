@@ -16,8 +16,7 @@ from google_crc32c import value as crc32c
 from xxhash import xxh3_128
 
 from herdpy.rpc import common_pb2, snapshots, snapshots_pb2, snapshots_pb2_grpc
-from herdpy.rpc.address import GrpcAddress
-from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
+from herdpy.rpc.address import GrpcAddress, RemoteError, SnapshotDamagedError
 from herdpy.rpc.snapshots import Partial, RemoteSnapshot, SnapshotClient
 
 CHUNK = 1000

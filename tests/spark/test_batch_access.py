@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trustme
 
-from herdpy.testing.ports import PortReservation
+from herdpy.testing.process import PortReservation
 from herdpy_spark.access import AccessError, find, find_in_zookeeper
 from herdpy_spark.options import OptionError, Options
 from tests.spark.reading import read

@@ -11,10 +11,10 @@ import pytest
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
-from herdpy.rpc.errors import RemoteError
-from herdpy.rpc.logs import publish
+from herdpy.rpc.address import RemoteError
+from herdpy.rpc.snapshots import publish
 from herdpy.testing.process import await_until
-from herdpy.testing.registry import LEDGERS_ROOT
+from herdpy.testing.zookeeper import LEDGERS_ROOT
 from herdpy_spark.access import AccessError
 from herdpy_spark.options import OptionError
 from tests.spark.reading import read

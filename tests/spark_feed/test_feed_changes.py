@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from herdpy.codec.arrow import batch_to_keys
+from herdpy.codec.arrow_bytes import batch_to_keys
 from herdpy.log import (
     LSN,
     AlterTable,

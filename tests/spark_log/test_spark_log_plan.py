@@ -23,7 +23,7 @@ from herdpy.log import (
     Truncate,
 )
 from herdpy.log.published import DamagedSnapshotError, load, newest
-from herdpy.log.published import writer as writer_module
+from herdpy.log.published import tables as writer_module
 from herdpy_server.embedded import Database
 from herdpy_server.publishing.snapshot import Moment, applied_state, write_snapshot
 from herdpy_spark.log import (

@@ -8,7 +8,7 @@ import pytest
 
 import herdpy_server.tablespace_host
 from herdpy.log import LogSettings
-from herdpy.log.published import SnapshotWriter, newest, writer
+from herdpy.log.published import SnapshotWriter, newest, tables
 from herdpy_spark.log import (
     LogAddress,
     NoSuchTableError,
@@ -45,7 +45,7 @@ def worked(tmp_path_factory, request):
         patch.setattr(
             herdpy_server.tablespace_host, "LogSettings", partial(LogSettings, max_entry_bytes=1500)
         )
-        patch.setattr(writer, "MAX_ROW_GROUP", 5)
+        patch.setattr(tables, "MAX_ROW_GROUP", 5)
         patch.setattr(SnapshotWriter.__init__, "__kwdefaults__", {"file_bytes": 1500})
         work = Workload(directory / "db", seed, url)
         for _ in range(5):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from herdpy.log.entry import Transaction
 from herdpy.log.records import Delete, Insert, InsertBatch, Record, Update
-from herdpy.log.transaction import Transaction
 from herdpy_server.store import NoLocks, Store
 from herdpy_server.store.transaction_state import TransactionState
 

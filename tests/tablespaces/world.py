@@ -13,7 +13,7 @@ import psycopg
 from herdpy.bookkeeper import BookKeeper
 from herdpy.dev import LocalCluster
 from herdpy.testing.process import await_until
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.zookeeper import ClusterZnodes
 
 PATIENCE_S = 90.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy.bookkeeper.wire.requests import start_tls
+from herdpy.bookkeeper.wire.messages import start_tls
 from herdpy.testing import StartError
 from herdpy.testing import bookie as kit
 from herdpy.testing.bookie import BookieServer

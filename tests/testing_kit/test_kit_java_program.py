@@ -3,7 +3,7 @@
 import pytest
 
 from herdpy.testing import JavaProgram, JavaProgramError, KitError
-from herdpy.testing.java_program import compiled
+from herdpy.testing.java import compiled
 from tests.testing_kit.kit_programs import await_end
 
 ECHO = """

@@ -9,7 +9,7 @@ import pytest
 
 from herdpy.testing import BookKeeperCluster, NetworkUnavailableError
 from herdpy.testing.process import Child, await_until
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.zookeeper import ClusterZnodes
 from tests.testing_kit.kit_programs import python
 
 pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit

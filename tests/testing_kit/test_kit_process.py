@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from herdpy.testing import PortTakenError, StartError
-from herdpy.testing.ports import PortReservation, listener_inodes, owns_socket
-from herdpy.testing.process import Child, await_until
+from herdpy.testing.process import Child, PortReservation, await_until, listener_inodes, owns_socket
 from tests.testing_kit.kit_programs import DEAF, LISTENER, SLEEPER, await_end, python, state
 
 

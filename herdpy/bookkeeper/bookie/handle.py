@@ -25,15 +25,14 @@ from collections.abc import Callable, Iterable, Sized
 from typing import Final, TypeVar
 
 from herdpy.backoff import Backoff
-from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
-from herdpy.bookkeeper.bookie.connector import Connector
-from herdpy.bookkeeper.bookie.deadlines import Deadlines
+from herdpy.bookkeeper.bookie.connection import BookieConnection, Connector, Frame
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.pending import (
     AddReceiver,
     AnsweringBookie,
     Awaited,
     AwaitedEntry,
+    Deadlines,
     PendingRequests,
     ReplySink,
     Settling,
@@ -51,11 +50,10 @@ from herdpy.bookkeeper.errors import (
     error_of,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire import requests
-from herdpy.bookkeeper.wire.adds import parse_add_reply
-from herdpy.bookkeeper.wire.reads import encode_read, find_body, parse_read_reply
-from herdpy.bookkeeper.wire.replies import InfoReply, LacReply, ListReply, ReadReply, parse_reply
-from herdpy.bookkeeper.wire.status import LAST_ENTRY, Operation, ReplyStatus
+from herdpy.bookkeeper.wire import messages
+from herdpy.bookkeeper.wire.entries import encode_read, find_body, parse_add_reply, parse_read_reply
+from herdpy.bookkeeper.wire.messages import InfoReply, LacReply, ListReply, ReadReply, parse_reply
+from herdpy.bookkeeper.wire.protocol import LAST_ENTRY, Operation, ReplyStatus
 
 T = TypeVar("T")
 
@@ -102,7 +100,7 @@ class BookieOperations(ABC):
         if fence_key is None:
             frame = encode_read(txn, ledger_id, entry_id)
         else:
-            frame = requests.fence_read(txn, ledger_id, fence_key, entry_id)
+            frame = messages.fence_read(txn, ledger_id, fence_key, entry_id)
         timeout_s = self._settings.request_timeout_s
         self.request(_READ_ENTRY, txn, frame, timeout_s, sink, ledger_id, entry_id)
 
@@ -123,7 +121,7 @@ class BookieOperations(ABC):
         if fence_key is None:
             frame = encode_read(txn, ledger_id, entry_id)
         else:
-            frame = requests.fence_read(txn, ledger_id, fence_key, entry_id)
+            frame = messages.fence_read(txn, ledger_id, fence_key, entry_id)
         if timeout_s is None:
             timeout_s = self._settings.request_timeout_s
         body = await self.call(Operation.READ_ENTRY, txn, frame, timeout_s, ledger_id, entry_id)
@@ -136,7 +134,7 @@ class BookieOperations(ABC):
         the time is over it carries `max_lac` alone. The bookie may take `request_timeout_s` more to answer.
         """
         txn = self._next_txn()
-        frame = requests.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
+        frame = messages.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
         patience_s = timeout_s + self._settings.request_timeout_s
         body = await self.call(Operation.READ_ENTRY, txn, frame, patience_s, ledger_id)
         return self._expect(body, ReadReply)
@@ -144,41 +142,41 @@ class BookieOperations(ABC):
     def send_long_poll(self, ledger_id: int, previous_lac: int, timeout_s: float, sink: ReplySink) -> None:
         """As `long_poll`, without a task: `sink` gets the reply, or what `long_poll` raises."""
         txn = self._next_txn()
-        frame = requests.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
+        frame = messages.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
         patience_s = timeout_s + self._settings.request_timeout_s
         self.request(_READ_ENTRY, txn, frame, patience_s, sink, ledger_id)
 
     def send_read_lac(self, ledger_id: int, sink: ReplySink) -> None:
         """As `read_lac`, without a task: `sink` gets the reply, or what `read_lac` raises."""
         txn = self._next_txn()
-        frame = requests.read_lac(txn, ledger_id)
+        frame = messages.read_lac(txn, ledger_id)
         self.request(Operation.READ_LAC, txn, frame, self._settings.request_timeout_s, sink, ledger_id)
 
     async def read_lac(self, ledger_id: int) -> LacReply:
         """What the bookie knows of the last add confirmed: the explicit one and the last entry it has."""
-        body = await self._ask(Operation.READ_LAC, lambda txn: requests.read_lac(txn, ledger_id), ledger_id)
+        body = await self._ask(Operation.READ_LAC, lambda txn: messages.read_lac(txn, ledger_id), ledger_id)
         return self._expect(body, LacReply)
 
     async def write_lac(self, ledger_id: int, master_key: bytes, body: bytes) -> None:
         """Tell the bookie the last add confirmed; `body` is sealed by `Digest.seal_lac`."""
         await self._ask(
             Operation.WRITE_LAC,
-            lambda txn: requests.write_lac(txn, ledger_id, master_key, body),
+            lambda txn: messages.write_lac(txn, ledger_id, master_key, body),
             ledger_id,
         )
 
     async def force(self, ledger_id: int) -> None:
         """Have everything added to the ledger at this bookie so far put on its disks."""
-        await self._ask(Operation.FORCE_LEDGER, lambda txn: requests.force(txn, ledger_id), ledger_id)
+        await self._ask(Operation.FORCE_LEDGER, lambda txn: messages.force(txn, ledger_id), ledger_id)
 
     async def info(self) -> InfoReply:
         """The bookie's disk space, in bytes."""
-        return self._expect(await self._ask(Operation.GET_BOOKIE_INFO, requests.bookie_info), InfoReply)
+        return self._expect(await self._ask(Operation.GET_BOOKIE_INFO, messages.bookie_info), InfoReply)
 
     async def list_entries(self, ledger_id: int) -> list[int]:
         """The ids of the ledger's entries that this bookie has, ascending."""
         body = await self._ask(
-            Operation.GET_LIST_OF_ENTRIES, lambda txn: requests.list_entries(txn, ledger_id), ledger_id
+            Operation.GET_LIST_OF_ENTRIES, lambda txn: messages.list_entries(txn, ledger_id), ledger_id
         )
         return list(self._expect(body, ListReply).entry_ids)
 

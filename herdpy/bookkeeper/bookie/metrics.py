@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE
-from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 
 _PARTS_BITS = 2
 _PARTS = 1 << _PARTS_BITS

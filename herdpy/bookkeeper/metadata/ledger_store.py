@@ -1,19 +1,26 @@
-"""The metadata of all ledgers: created, read, changed by compare-and-set, deleted, listed, watched.
+"""The metadata of all ledgers: created, read, changed by compare-and-set, deleted, listed; and new ids.
 
-Between ``Znodes`` (a tree of versioned bytes) and those who own ledgers (the client, writers, recoverers):
-a ledger id becomes a path (``paths``), a ``LedgerMetadata`` becomes bytes (``serde``), a lost reply becomes
-a known outcome wherever reading again can tell.
+Between ``Znodes`` (a tree of versioned bytes) and those who own ledgers (the client, writers, recoverers): an
+id becomes a path, a ``LedgerMetadata`` becomes bytes, a lost reply becomes a known outcome wherever reading
+again can tell. Listing walks the trees of ``paths`` in the order of ids: at most one directory of each level
+is in memory (10,000 names at most, except in the flat scheme, where the root holds everything), and no znode
+is read.
 
-Listing walks the trees of ``paths`` in the order of ids: at most one directory of each level is in memory
-(10,000 names at most, except in the flat scheme, where the root holds everything), and no znode is read.
+A new id is the number that ZooKeeper put behind the name of an ephemeral sequence znode, which is deleted
+then. An id is never given twice; numbers may be skipped. A sequence ends at 2**31 - 1. From there on (and for
+good once ``idgen-long`` exists) ids have two halves: the high 32 bits name a directory ``idgen-long/HOB-<10
+digits>``, the low ones come from a sequence in it. The flat scheme has only the short ids, made in the root
+itself.
 
-Sources: BookKeeper's meta/AbstractZkLedgerManager.java, client/MetadataUpdateLoop.java.
+Sources: BookKeeper's meta/AbstractZkLedgerManager.java, client/MetadataUpdateLoop.java,
+meta/ZkLedgerIdGenerator.java, meta/LongZkLedgerIdGenerator.java.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 
@@ -25,12 +32,16 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
-from herdpy.bookkeeper.metadata.ids import LedgerIdGenerator
-from herdpy.bookkeeper.metadata.ledger_metadata import FORMAT_VERSION, LedgerMetadata, Versioned
+from herdpy.bookkeeper.metadata.ledger_metadata import (
+    FORMAT_VERSION,
+    LedgerMetadata,
+    Versioned,
+    decode_metadata,
+    encode_metadata,
+)
 from herdpy.bookkeeper.metadata.paths import LedgerLayout, LedgerPaths, Scheme, Walk
-from herdpy.bookkeeper.metadata.serde import decode, encode
 from herdpy.bookkeeper.metadata.znodes import (
+    UNANSWERED,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -38,7 +49,122 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znode,
     Znodes,
     ZnodeVersionError,
+    ZooKeeperBackoff,
 )
+
+__all__ = ["LedgerStore", "Versioned", "update"]
+
+_ids_log = logging.getLogger("herdpy.bookkeeper.ids")
+
+_SEQUENCE_END = 2**31 - 1
+_MAX_ROUNDS = 16
+_HIGH_HALF = re.compile(r"HOB-([0-9]{10})")
+_MAX_HIGH = 2**31 - 1
+
+
+class LedgerIdGenerator:
+    """The source of new ids of one cluster."""
+
+    def __init__(self, znodes: Znodes, root: str, scheme: Scheme, *, patience_s: float = 30.0) -> None:
+        """Args:
+        znodes: a started session.
+        root: the absolute path of the ledgers.
+        scheme: the cluster's path scheme.
+        patience_s: how long to go on while ZooKeeper does not answer.
+        """
+        self._znodes = znodes
+        self._root = root.rstrip("/")
+        self._short = self._root if scheme is Scheme.FLAT else f"{self._root}/idgen"
+        self._long = None if scheme is Scheme.FLAT else f"{self._root}/idgen-long"
+        self._moved: bool | None = None
+        self._patience_s = patience_s
+
+    async def next(self) -> int:
+        """An id that no ledger has had.
+
+        Raises:
+            MetadataError: there are none left (flat scheme).
+            ZooKeeperUnavailableError: ZooKeeper did not answer; nothing but an unused number is lost.
+        """
+        if self._long is None:
+            number = await self._number(self._short, make_parents=True)
+            if number is None:
+                raise MetadataError(f"the flat layout at {self._root} has no ledger ids left")
+            return number
+        if self._moved is None:
+            self._moved = await self._znodes.exists(self._long) is not None
+        if not self._moved:
+            number = await self._number(self._short, make_parents=True)
+            if number is not None:
+                return number
+            await self._make_directory(self._long)
+            self._moved = True
+        return await self._next_long(self._long)
+
+    async def _next_long(self, directory: str) -> int:
+        for _ in range(_MAX_ROUNDS):
+            found = map(_HIGH_HALF.fullmatch, await self._znodes.children(directory))
+            high = max((int(match[1]) for match in found if match), default=0)
+            if high > _MAX_HIGH:
+                raise MetadataError(f"{directory} has a directory beyond the ids of 63 bits")
+            if high > 0:
+                try:
+                    # Without parents: a directory that was tidied away must not begin anew.
+                    low = await self._number(f"{directory}/HOB-{high:010d}", make_parents=False)
+                except NoNodeError:
+                    continue
+                if low is not None:
+                    return high << 32 | low
+            await self._make_directory(f"{directory}/HOB-{high + 1:010d}")
+        raise MetadataError(
+            f"no ledger id in {_MAX_ROUNDS} rounds below {directory}: other clients keep changing it"
+        )
+
+    async def _number(self, directory: str, *, make_parents: bool) -> int | None:
+        """The next number of a sequence; None when the sequence has come to its end."""
+        prefix = f"{directory}/ID-"
+        patience = ZooKeeperBackoff(self._patience_s)
+        while True:
+            try:
+                made = await self._znodes.create(
+                    prefix, ephemeral=True, sequence=True, make_parents=make_parents
+                )
+                break
+            except UNANSWERED as lost:
+                # One that was made after all goes with the session: only its number is lost.
+                if not await patience.pause():
+                    raise ZooKeeperUnavailableError(
+                        f"no new ledger id: {lost.message}", outcome=Outcome.NOT_DONE
+                    ) from lost
+        await self._discard(made)
+        try:
+            number = int(made.removeprefix(prefix))
+        except ValueError:
+            raise MetadataError(f"ZooKeeper made {made!r} of the sequence {prefix!r}") from None
+        return number if 0 <= number < _SEQUENCE_END else None
+
+    async def _discard(self, path: str) -> None:
+        try:
+            await self._znodes.delete(path)
+        except (NoNodeError, *UNANSWERED) as error:
+            _ids_log.info("sequence znode left to the session", extra={"path": path, "reason": str(error)})
+
+    async def _make_directory(self, path: str) -> None:
+        patience = ZooKeeperBackoff(self._patience_s)
+        while True:
+            try:
+                await self._znodes.create(path, make_parents=True)
+                return
+            except NodeExistsError:
+                return
+            except UNANSWERED as lost:
+                if not await patience.pause():
+                    raise ZooKeeperUnavailableError(
+                        f"no new ledger id: {lost.message}", outcome=Outcome.NOT_DONE
+                    ) from lost
+
+
+# The store.
 
 
 async def list_ledgers(znodes: Znodes, paths: LedgerPaths) -> AsyncIterator[int]:
@@ -86,8 +212,6 @@ def _visit(parent: str, names: list[str], walk: Walk, level: int) -> list[str]:
     wanted = (name for name in names if walk[level].fullmatch(name))
     return [f"{parent}/{name}" for name in sorted(wanted, key=lambda name: (len(name), name), reverse=True)]
 
-
-__all__ = ["LedgerStore", "Versioned", "update"]
 
 _log = logging.getLogger("herdpy.bookkeeper.ledger_store")
 
@@ -161,7 +285,7 @@ class LedgerStore:
 
     async def _create(self, ledger_id: int, metadata: LedgerMetadata) -> Versioned | None:
         """One id: the metadata stored, or None when the znode is somebody else's."""
-        path, data = self._paths.path(ledger_id), encode(metadata)
+        path, data = self._paths.path(ledger_id), encode_metadata(metadata)
         patience = ZooKeeperBackoff(self._patience_s)
         in_doubt = False
         while True:
@@ -229,7 +353,7 @@ class LedgerStore:
             MetadataError: what is to be stored cannot be.
             ZooKeeperUnavailableError: no answer within the patience; UNKNOWN when it may have been done.
         """
-        path, data = self._paths.path(ledger_id), encode(metadata)
+        path, data = self._paths.path(ledger_id), encode_metadata(metadata)
         patience = ZooKeeperBackoff(self._patience_s)
         in_doubt = False
         while True:
@@ -355,7 +479,7 @@ async def update(
 
 def _versioned(znode: Znode, ledger_id: int) -> Versioned:
     try:
-        return Versioned(decode(znode.data, znode.ctime_ms), znode.version)
+        return Versioned(decode_metadata(znode.data, znode.ctime_ms), znode.version)
     except MetadataError as garbled:
         raise MetadataError(garbled.message, ledger_id=ledger_id) from garbled
 

@@ -1,10 +1,12 @@
-"""Where a ledger's znode is: the path of an id and the id of a path, in each of BookKeeper's schemes.
+"""Where ledgers are: a metadata URI, the znode of an id, and the id of a znode, in each layout.
 
-Pure: text in, text out. ``ledger_store`` walks these paths, and uses them for single ledgers. The LAYOUT
-znode (LedgerLayout) says which scheme a cluster uses; it wins over what a URI says. Format: BookKeeper's
-util/StringUtils.java and meta/*LedgerManager.java. Of the LAYOUT: meta/LedgerLayout.java and
-meta/AbstractZkLedgerManagerFactory.java: the layout's format version, a newline, the ledger manager's
-factory class (in format 1: its short name), a colon, its version.
+Pure: text in, text out. A URI is "zk://host:port,host:port/ledgers", as BookKeeper's ``metadataServiceUri``
+(meta/zk/ZKMetadataDriverBase.java): hosts are separated by "," or ";"; "zk+longhierarchical://",
+"zk+hierarchical://" and "zk+flat://" expect that layout, "zk+null://" and "zk://" take the one that is found.
+The LAYOUT znode says which scheme a cluster uses; it wins over a URI. Format: util/StringUtils.java,
+meta/*LedgerManager.java; of the LAYOUT: meta/LedgerLayout.java and meta/AbstractZkLedgerManagerFactory.java
+(the layout's format version, a newline, the ledger manager's factory class, in format 1 its short name, a
+colon, its version).
 
 - long hierarchical: 19 digits split 3/4/4/4/L4: ledger 5 is ``000/0000/0000/0000/L0005``;
 - hierarchical: 10 digits split 2/4/L4 for ids below 2**31 - 1, the long form from there on;
@@ -16,6 +18,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from herdpy.bookkeeper.errors import MetadataError, UnknownLayoutError
 from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znodes
@@ -195,3 +198,67 @@ def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ValueError(text)
     return int(text)
+
+
+# URIs.
+
+DEFAULT_PORT = 2181
+"""ZooKeeper's port, where the URI names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUri:
+    """The parts of a metadata service URI.
+
+    Attributes:
+        hosts: "host:port" of each ZooKeeper server.
+        root: the absolute path of the ledgers.
+        scheme: the layout the URI asks for; None takes what is found.
+    """
+
+    hosts: tuple[str, ...]
+    root: str
+    scheme: Scheme | None = None
+
+    @property
+    def connect_string(self) -> str:
+        """The hosts as ZooKeeper clients write them."""
+        return ",".join(self.hosts)
+
+
+def parse_uri(uri: str) -> MetadataUri:
+    """Take a URI apart.
+
+    Raises:
+        ValueError: it is not a ZooKeeper URI, or names no host, no root, or an unknown layout.
+    """
+    parts = urlsplit(uri)
+    kind, _, layout = parts.scheme.lower().partition("+")
+    if kind != "zk":
+        raise ValueError(f"{uri!r}: a metadata URI starts with zk:// (or zk+<layout>://)")
+    hosts = tuple(_host_port(host, uri) for host in parts.netloc.replace(";", ",").split(",") if host)
+    if not hosts:
+        raise ValueError(f"{uri!r} names no ZooKeeper server")
+    root = parts.path.rstrip("/")
+    if not root or "//" in root or parts.query or parts.fragment:
+        raise ValueError(f"{uri!r} must end with the path of the ledgers, such as /ledgers")
+    return MetadataUri(hosts, root, _scheme(layout, uri))
+
+
+def _scheme(layout: str, uri: str) -> Scheme | None:
+    if layout in {"", "null"}:
+        return None
+    try:
+        return Scheme(layout)
+    except ValueError:
+        known = ", ".join(scheme.value for scheme in Scheme)
+        raise ValueError(f"{uri!r} asks for the layout {layout!r}; known: {known}, null") from None
+
+
+def _host_port(host: str, uri: str) -> str:
+    name, colon, port = host.rpartition(":")
+    if host.endswith("]") or not colon:
+        name, port = host, str(DEFAULT_PORT)
+    if not name or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{uri!r}: {host!r} is not host:port")
+    return f"{name}:{port}"

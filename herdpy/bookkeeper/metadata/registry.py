@@ -21,8 +21,7 @@ from google.protobuf.message import DecodeError
 
 from herdpy.bookkeeper.errors import BookieUnavailableError, Outcome, ZooKeeperUnavailableError
 from herdpy.bookkeeper.metadata.ledger_metadata import is_bookie_id
-from herdpy.bookkeeper.metadata.listeners import Listeners
-from herdpy.bookkeeper.metadata.znodes import Watch, Znode, Znodes
+from herdpy.bookkeeper.metadata.znodes import Listeners, Watch, Znode, Znodes
 from herdpy.bookkeeper.wire.proto.data_formats_pb2 import BookieServiceInfoFormat
 
 _log = logging.getLogger("herdpy.bookkeeper.registry")

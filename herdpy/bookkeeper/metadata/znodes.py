@@ -1,8 +1,8 @@
 """What the client needs of ZooKeeper, as a protocol: a tree of versioned values with watches.
 
 The lowest layer of the metadata. ``zookeeper.KazooZnodes`` is the real one, ``herdpy.testing.model`` has one
-in memory; everything above (layout, ids, ledger store, registry) knows only this protocol. All methods are
-called on the event loop, and all callbacks come on it.
+in memory; everything above knows only this protocol. All methods are called on the event loop, and all
+callbacks come on it.
 
 Paths are absolute ("/ledgers/available"). When the connection is lost while a change is under way, the change
 raises ``ZooKeeperUnavailableError`` with ``Outcome.UNKNOWN``; the implementation does not repeat it, because
@@ -11,10 +11,14 @@ only the caller can tell its own change from another's. Reads are repeated until
 
 from __future__ import annotations
 
+import asyncio
 import enum
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, ParamSpec, Protocol
+
+from herdpy.bookkeeper.errors import SessionExpiredError, ZooKeeperUnavailableError
 
 ANY_VERSION = -1
 """As the version of ``delete`` or ``set``: whatever the version is."""
@@ -156,3 +160,67 @@ class Znodes(Protocol):
 
     def on_session(self, callback: Callable[[ZooKeeperState], None]) -> Watch:
         """Call back after every change of the session's state from now on."""
+
+
+# Listeners.
+
+P = ParamSpec("P")
+
+
+class Listeners(Generic[P]):
+    """Callbacks in the order they came. What one of them raises is the loop's to report; the others go on."""
+
+    def __init__(self) -> None:
+        self._all: dict[object, Callable[P, None]] = {}
+
+    def add(self, callback: Callable[P, None]) -> Watch:
+        """Tell this one, too, until it cancels."""
+        key = object()
+        self._all[key] = callback
+        return _Cancellation(self._all, key)
+
+    def tell(self, *arguments: P.args, **named: P.kwargs) -> None:
+        """Call each back, soon; who cancels before that is not called."""
+        loop = asyncio.get_running_loop()
+        for key, callback in self._all.items():
+            loop.call_soon(self._call, key, functools.partial(callback, *arguments, **named))
+
+    def clear(self) -> None:
+        """Tell nobody any more."""
+        self._all.clear()
+
+    def _call(self, key: object, call: Callable[[], None]) -> None:
+        if key in self._all:
+            call()
+
+
+class _Cancellation:
+    def __init__(self, everyone: MutableMapping[object, Callable[..., None]], key: object) -> None:
+        self._everyone = everyone
+        self._key = key
+
+    def cancel(self) -> None:
+        self._everyone.pop(self._key, None)
+
+
+# Trying a change again.
+
+UNANSWERED = (ZooKeeperUnavailableError, SessionExpiredError)
+"""What says that an operation got no answer: it was done, or not."""
+
+
+class ZooKeeperBackoff:
+    """A deadline, and pauses that double up to a second until it is reached. Times are the loop's."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + limit_s
+        self._pause_s = 0.05
+
+    async def pause(self) -> bool:
+        """Wait before another attempt; False (at once) when there is no time left for one."""
+        if self._loop.time() + self._pause_s > self._deadline:
+            return False
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, 1.0)
+        return True

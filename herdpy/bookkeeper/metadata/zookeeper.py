@@ -46,9 +46,9 @@ from herdpy.bookkeeper.errors import (
     SessionExpiredError,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.listeners import Listeners
 from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
+    Listeners,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,

@@ -29,11 +29,11 @@ from herdpy.bookkeeper.errors import (
     NoSuchEntryError,
     NoSuchLedgerError,
 )
+from herdpy.bookkeeper.placement import write_set
 from herdpy.bookkeeper.read.quorum import made_anew
-from herdpy.bookkeeper.read.replicas import ReplicaOrder
-from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.read.view import ReplicaOrder
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.replies import ReadReply
+from herdpy.bookkeeper.wire.messages import ReadReply
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import Bookie, BookiePool

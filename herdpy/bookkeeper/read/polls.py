@@ -1,21 +1,26 @@
-"""Waiting at bookies for news of a ledger: long polls, at more than one bookie when one keeps silent.
+"""Waiting at bookies for news of a ledger: long polls, looks at one bookie, and entries fetched meanwhile.
 
-Below ``tail``. A bookie answers a long poll once its last add confirmed has moved, with the next entry if
-it has that. The bookie asked first is the one that the entry *after* the next one starts at: that entry
-brings it the news, and it has the next entry to send along. One that says nothing for a while is joined by
-another, because silence may mean that it is dead or that there is no news.
+Below ``tail``; there are no tasks here: answers come to sinks, which wake the follower. A bookie answers a
+long poll once its last add confirmed has moved, with the next entry if it has that. The bookie asked first is
+the one that the entry *after* the next one starts at: that entry brings it the news, and it has the next
+entry to send along. One that says nothing for a while is joined by another, because silence may mean that it
+is dead or that there is no news. The number that comes with the answer is only a hint (see ``view``). When it
+tells of more than is proven, three requests leave at once: for the proof (READ_LAC), for the entries
+(``Ahead``), and the next poll. So news take one round trip more than they would with blind trust, however
+many entries they are about. Ahead gives each entry out once its confirmation is proven, never before; what
+was fetched in vain, because the hint was wrong or a replica failed, the tail reads as any other entry.
 
-The number that comes with the answer is only a hint (see ``view``). When it tells of more than is proven,
-three requests leave at once: for the proof (READ_LAC), for the entries (``ahead``), and the next poll. So
-news take one round trip more than they would with blind trust, however many entries they are about. There
-are no tasks here; answers come to sinks, which wake the follower.
+A follower that rests between two looks uses Glances: by then there is news as a rule, so one READ_LAC proves
+how far the ledger is confirmed, and brings the newest entry that the bookie has. What lies between is asked
+for at once. The same bookie is asked as long as it has news; where it has none, fails or is late, the
+follower polls as any other, and the next glance goes to another bookie.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import (
@@ -26,15 +31,93 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerState
-from herdpy.bookkeeper.read.ahead import Ahead
-from herdpy.bookkeeper.read.last_confirmed import proven_lac
-from herdpy.bookkeeper.read.replicas import ReplicaOrder
-from herdpy.bookkeeper.read.view import LedgerView
+from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
+from herdpy.bookkeeper.read.quorum import proven_lac
+from herdpy.bookkeeper.read.view import LedgerView, ReplicaOrder
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.replies import LacReply, ReadReply
+from herdpy.bookkeeper.wire.messages import LacReply, ReadReply
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import BookiePool
+
+MAX_AHEAD: Final = 64
+"""Entries held or under way; behind them reading in order is as fast."""
+
+
+class Ahead:
+    """Entries of one ledger behind its proven last add confirmed, held for one follower."""
+
+    def __init__(self, view: LedgerView, entries: EntryReader, settings: ClientSettings) -> None:
+        self._view = view
+        self._entries = entries
+        self._limit_entries = min(MAX_AHEAD, settings.read_ahead_entries)
+        self._limit_bytes = settings.read_ahead_bytes
+        self._entry_bytes = 1
+        self._held: dict[int, Entry] = {}
+        self._reads: dict[int, EntryRead] = {}
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, entry: Entry) -> None:
+        """An entry came along with an answer."""
+        self._entry_bytes = max(1, len(entry.data))
+        if len(self._held) < self._limit_entries:
+            self._held[entry.entry_id] = entry
+
+    def fetch(self, first: int, last: int) -> None:
+        """Begin to read these, as far as they are wanted and the bounds allow."""
+        held, reads = self._held, self._reads
+        room = min(self._limit_entries, self._limit_bytes // self._entry_bytes) - len(held) - len(reads)
+        stop = min(last + 1, first + room)
+        while first < stop:
+            if first in held or first in reads:
+                first += 1
+                continue
+            members, end = self._view.span_at(first)
+            end = stop if end is None else min(stop, end)
+            end = next((one for one in range(first, end) if one in held or one in reads), end)
+            for read in self._entries.begin_many(first, end, members, self._on_done):
+                reads[read.entry_id] = read
+            first = end
+
+    def pop(self, entry_id: int) -> Entry | None:
+        """Take an entry out; None when it is not here. Those before it are not wanted any more."""
+        entry = self._held.pop(entry_id, None)
+        if entry is None and (self._held or self._reads):
+            for one in [one for one in self._held if one < entry_id]:
+                del self._held[one]
+            for one in [one for one in self._reads if one < entry_id]:
+                self._reads.pop(one).cancel()
+        return entry
+
+    async def arrival(self, entry_id: int) -> None:
+        """Return when the entry is not under way (any more)."""
+        while entry_id in self._reads:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def close(self) -> None:
+        """Want nothing more."""
+        for read in self._reads.values():
+            read.cancel()
+        self._reads.clear()
+        self._held.clear()
+
+    def _on_done(self, read: EntryRead) -> None:
+        del self._reads[read.entry_id]
+        entry = read.entry
+        if entry is not None:
+            self._held[entry.entry_id] = entry
+            # Bodies that a recoverer sealed may tell of more than another one lets stand.
+            if self._view.metadata.state is LedgerState.OPEN:
+                self._view.prove(entry.lac)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+# Long polls.
 
 log = logging.getLogger("herdpy.bookkeeper.tail")
 
@@ -391,3 +474,116 @@ class LacQuestion:
         if not isinstance(error, BookKeeperError):
             raise error
         self._polls.lac_failed(self, error)
+
+
+# Looks at one bookie.
+
+LATE_S: Final = 0.03
+"""A bookie that takes longer is not waited for alone."""
+
+
+class Glances:
+    """The glances of one follower; one at a time is waited for."""
+
+    def __init__(
+        self, view: LedgerView, pool: BookiePool, order: ReplicaOrder, digest: Digest, ahead: Ahead
+    ) -> None:
+        self.is_over = False
+        self._view = view
+        self._pool = pool
+        self._order = order
+        self._digest = digest
+        self._ahead = ahead
+        self._loop = asyncio.get_running_loop()
+        self._turn = 0
+
+    async def news(self, next_id: int) -> bool:
+        """Look once; whether entry ``next_id`` is confirmed, as far as was learned."""
+        view = self._view
+        members = view.members_at(next_id).members
+        self._order.refresh()
+        # By the ledger, so that those who follow several do not all look at the same bookie.
+        first = view.ledger_id + self._turn
+        candidates = self._order.ordered(
+            members[(first + step) % len(members)] for step in range(len(members))
+        )
+        glance = _Glance(self, candidates[0], next_id, self._loop.create_future())
+        late = self._loop.call_later(LATE_S, glance.end)
+        self._pool.get(glance.bookie_id).send_read_lac(view.ledger_id, glance)
+        try:
+            await glance.waiter
+        finally:
+            late.cancel()
+        if view.last_add_confirmed >= next_id:
+            return True
+        self._turn += 1
+        return False
+
+    def close(self) -> None:
+        """Want nothing more."""
+        self.is_over = True
+
+    def answered(self, glance: _Glance, reply: object) -> None:
+        """A bookie says how far the ledger is confirmed, with proof."""
+        view = self._view
+        try:
+            if not isinstance(reply, LacReply):
+                raise ProtocolError("READ_LAC was answered without its reply", bookie=glance.bookie_id)
+            lac = NO_ENTRY
+            if reply.lac_body:
+                lac = self._digest.open_lac(reply.lac_body, view.ledger_id)
+            newest = None
+            if reply.last_entry_body:
+                newest = self._digest.open(reply.last_entry_body, view.ledger_id, None)
+                lac = max(lac, newest.lac)
+        except BookKeeperError as error:
+            self.failed(glance, error)
+            return
+        if view.metadata.state is LedgerState.OPEN:  # else it may be a recoverer's writing
+            if not glance.waiter.done():
+                if newest is not None and newest.entry_id >= glance.next_id:
+                    self._ahead.put(newest)
+                self._ahead.fetch(glance.next_id, lac)
+            view.prove(lac)
+        glance.end()
+
+    def failed(self, glance: _Glance, error: BookKeeperError) -> None:
+        """It does not say: polling finds out what is the matter."""
+        if not isinstance(error, NoSuchEntryError | NoSuchLedgerError):
+            self._order.doubt(glance.bookie_id)
+        log.info(
+            "a bookie failed a glance",
+            extra={"ledger_id": self._view.ledger_id, "bookie": glance.bookie_id, "error": str(error)},
+        )
+        glance.end()
+
+
+class _Glance:
+    """A question under way; takes the answer."""
+
+    __slots__ = ("_glances", "bookie_id", "next_id", "waiter")
+
+    def __init__(self, glances: Glances, bookie_id: str, next_id: int, waiter: asyncio.Future[None]) -> None:
+        self.bookie_id = bookie_id
+        self.next_id = next_id
+        self.waiter = waiter
+        self._glances = glances
+
+    def end(self) -> None:
+        """Nobody waits for it any more."""
+        if not self.waiter.done():
+            self.waiter.set_result(None)
+
+    def done(self) -> bool:
+        """Whether the answer is of no use any more."""
+        return self._glances.is_over
+
+    def set_result(self, reply: object, /) -> None:
+        """The bookie answered."""
+        self._glances.answered(self, reply)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """The bookie refused, or could not be reached."""
+        if not isinstance(error, BookKeeperError):
+            raise error
+        self._glances.failed(self, error)

@@ -1,26 +1,29 @@
-"""One question to every bookie of an ensemble, until the answers cover every write set.
+"""One question to every bookie of an ensemble, until the answers cover every write set: the fence, the LAC.
 
-Between ``last_confirmed`` and ``recovery``, which ask, and the bookies. An entry is in a write set, and its
-ack quorum can be any A of that set's W bookies: so what all of the answers do not show cannot have been
-confirmed only when fewer than A bookies of *every* write set are silent
+An entry is in a write set, and its ack quorum can be any A of that set's W bookies: so what all of the
+answers do not show cannot have been confirmed only when fewer than A bookies of *every* write set are silent
 (client/RoundRobinDistributionSchedule.java). Counting answers of the whole ensemble instead is right only
 when every entry goes to every bookie.
 
-After a failed connection a handle refuses requests for a while (``bookie.connector.Backoff``), also when
-the bookie has just come back. Whoever needs that very bookie waits (``BookieBackoff``) until it may be
-asked again, instead of failing because of a pause of this client's own.
+After a failed connection a handle refuses requests for a while, also when the bookie has just come back.
+Whoever needs that very bookie waits (``BookieBackoff``) until it may be asked again, instead of failing
+because of a pause of this client's own. One that lost its disks and came back under its name has nothing of
+what it acknowledged: that it has nothing is no answer (BookKeeper calls the state of such a ledger on such a
+bookie "limbo").
 
-A bookie that cannot be reached is asked again as long as it is needed and the caller has patience. One that
-lost its disks and came back under its name has nothing of what it acknowledged: that it has nothing is no
-answer (BookKeeper calls the state of such a ledger on such a bookie "limbo").
+A bookie tells the last add confirmed in two bodies, both sealed by the writer: its last explicit one, and the
+last entry it stored, which carries the one known when it was sent. The greater of the two counts
+(client/PendingReadLacOp.java). A body whose digest is wrong is no answer at all.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from herdpy.bookkeeper.digest import Digest, entry_id_in
 from herdpy.bookkeeper.errors import (
     BookieUnavailableError,
     BookKeeperError,
@@ -29,12 +32,14 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
     UnknownLedgerStateError,
 )
-from herdpy.bookkeeper.schedule import Coverage
+from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY
+from herdpy.bookkeeper.placement import Coverage
+from herdpy.bookkeeper.read.view import LedgerView
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import BookiePool
     from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
-
+    from herdpy.bookkeeper.wire.messages import LacReply
 
 MIN_PAUSE_S = 0.05
 """Before a bookie is asked again whose handle does not pause: its connection was lost just now."""
@@ -191,3 +196,81 @@ class EnsembleQuestion(Generic[T]):
 def made_anew(bookie: str) -> UnknownLedgerStateError:
     """What the "nothing" of a bookie means that lost what it had."""
     return UnknownLedgerStateError("its disks are newer than the ledger, and lack this", bookie=bookie)
+
+
+# The last add confirmed.
+
+log = logging.getLogger("herdpy.bookkeeper.reader")
+
+
+def proven_lac(reply: LacReply, ledger_id: int, digest: Digest) -> int:
+    """The last add confirmed that a reply proves; -1 when it has neither body.
+
+    Raises:
+        DigestMismatchError: one of its bodies is not what the writer sealed.
+    """
+    lac = NO_ENTRY
+    if reply.lac_body:
+        lac = max(lac, digest.open_lac(reply.lac_body, ledger_id))
+    if reply.last_entry_body:
+        lac = max(lac, digest.open(reply.last_entry_body, ledger_id, None).lac)
+    return lac
+
+
+async def ask_one(bookie_id: str, view: LedgerView, pool: BookiePool, digest: Digest) -> int:
+    """Ask one bookie, and let the view know what it proves.
+
+    Raises:
+        BookKeeperError: it did not answer, has nothing of the ledger, or proves nothing.
+    """
+    reply = await pool.get(bookie_id).read_lac(view.ledger_id)
+    lac = proven_lac(reply, view.ledger_id, digest)
+    if reply.last_entry_body:
+        view.last_stored = max(view.last_stored, entry_id_in(reply.last_entry_body))
+    view.prove(lac)
+    return lac
+
+
+async def read_last_confirmed(
+    view: LedgerView, pool: BookiePool, digest: Digest, patience_s: float = 0.0
+) -> int:
+    """Ask the whole last ensemble until every write set is covered; returns what the view then holds.
+
+    When too few answer, the metadata are read again: the ensemble may be another one by now. If it is the
+    same, bookies that cannot be reached are asked again, for ``patience_s`` in all.
+
+    Raises:
+        BookieUnavailableError: too few bookies answered.
+        UnauthorizedError: a bookie wants another password.
+        NoSuchLedgerError: the ledger was deleted.
+    """
+    none, all_of_it = BookieBackoff(pool, 0.0), BookieBackoff(pool, patience_s)
+    patience = none
+    while not view.is_closed:
+        metadata = view.metadata
+        question = EnsembleQuestion(
+            metadata,
+            lambda bookie_id: ask_one(bookie_id, view, pool, digest),
+            view.was_remade,
+            patience,
+        )
+        try:
+            if await question.covered():
+                break
+        finally:
+            question.close()
+        await view.refresh()
+        if view.metadata.last_segment != metadata.last_segment or view.is_closed:
+            patience = none
+        elif patience is none and not all_of_it.is_over:
+            patience = all_of_it
+        else:
+            raise _not_covered(view.ledger_id, question)
+    return view.last_add_confirmed
+
+
+def _not_covered(ledger_id: int, question: EnsembleQuestion[int]) -> BookKeeperError:
+    return BookieUnavailableError(
+        f"too few bookies answered to know the last add confirmed: {question.what_was_said()}",
+        ledger_id=ledger_id,
+    )

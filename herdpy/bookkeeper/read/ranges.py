@@ -1,11 +1,11 @@
-"""Many entries in order: windows over the replicas, repeated where the metadata have moved.
+"""Many entries in order: windows over the replicas, repeated where metadata have moved; missing copies.
 
 Between ``reader`` and ``tail``, which know what may be read, or recovery, and ``entry_read``. A ReadWindow
 reads ahead of its consumer within a bound of bytes and of entries. There is no task: taking an entry makes
 room and starts further reads, replies wake the consumer only when it waits. So a consumer that stops leaves
 nothing behind but replies that nobody looks at. The size of an entry is known only when it is there. What
 is under way is counted at the largest size seen lately, and the first reads are few, so that the bound
-holds unless sizes jump.
+holds unless sizes jump. ``missing_copies`` asks every bookie for all that it should have, for operators.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from herdpy.bookkeeper.digest import Entry
+from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchEntryError, NoSuchLedgerError
-from herdpy.bookkeeper.read.ahead import Ahead
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+from herdpy.bookkeeper.placement import write_set
 from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
-from herdpy.bookkeeper.read.view import LedgerView
+from herdpy.bookkeeper.read.polls import Ahead
+from herdpy.bookkeeper.read.view import LedgerView, ReplicaOrder
 from herdpy.bookkeeper.settings import ClientSettings
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie import BookiePool
 
 MAX_TAKEN: Final = 32
 """Entries given to the consumer at a time."""
@@ -262,3 +267,33 @@ class RangeReader:
         self._view.prove(entry.lac)
         if not self._view.is_closed:
             self._view.length_bytes = max(self._view.length_bytes, entry.length)
+
+
+# Missing copies.
+
+_AT_ONCE = 64
+
+
+async def missing_copies(
+    ledger_id: int, metadata: LedgerMetadata, pool: BookiePool, settings: ClientSettings, digest: Digest
+) -> dict[str, list[int]]:
+    """The entries that each bookie should have and does not give, by its id; empty when all are there."""
+    order = ReplicaOrder(asyncio.get_running_loop(), settings.quarantine_s)
+    reader = EntryReader(ledger_id, 1, 1, pool, settings, digest, order)
+    missing: dict[str, list[int]] = {}
+    try:
+        for first in range(0, metadata.last_entry_id + 1, _AT_ONCE):
+            entries = range(first, min(first + _AT_ONCE, metadata.last_entry_id + 1))
+            places = [(entry_id, bookie) for entry_id in entries for bookie in _holders(metadata, entry_id)]
+            reads = await asyncio.gather(*(reader.read(entry_id, (bookie,)) for entry_id, bookie in places))
+            for (entry_id, bookie), read in zip(places, reads, strict=True):
+                if read.entry is None:
+                    missing.setdefault(bookie, []).append(entry_id)
+    finally:
+        reader.close()
+    return missing
+
+
+def _holders(metadata: LedgerMetadata, entry_id: int) -> list[str]:
+    members = metadata.ensemble_at(entry_id).members
+    return [members[index] for index in write_set(entry_id, len(members), metadata.write_quorum)]

@@ -17,11 +17,10 @@ from herdpy.bookkeeper.errors import ClosedClientError, NoSuchEntryError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
 from herdpy.bookkeeper.read.entry_read import EntryReader
-from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
+from herdpy.bookkeeper.read.quorum import read_last_confirmed
 from herdpy.bookkeeper.read.ranges import RangeReader
-from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.read.tail import Tail
-from herdpy.bookkeeper.read.view import LedgerView
+from herdpy.bookkeeper.read.view import LedgerView, ReplicaOrder
 from herdpy.bookkeeper.settings import ClientSettings
 
 if TYPE_CHECKING:

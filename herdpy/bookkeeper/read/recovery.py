@@ -54,15 +54,14 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
+from herdpy.bookkeeper.placement import write_set
 from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.read.quorum import BookieBackoff, EnsembleQuestion
 from herdpy.bookkeeper.read.ranges import ReadWindow
-from herdpy.bookkeeper.read.replicas import ReplicaOrder
-from herdpy.bookkeeper.read.view import span_at
-from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.read.view import ReplicaOrder, span_at
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire.entries import AddEncoder
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import AnsweringBookie, BookiePool

@@ -30,12 +30,10 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
-from herdpy.bookkeeper.read.glances import Glances
-from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
-from herdpy.bookkeeper.read.polls import Polls
+from herdpy.bookkeeper.read.polls import Glances, Polls
+from herdpy.bookkeeper.read.quorum import read_last_confirmed
 from herdpy.bookkeeper.read.ranges import RangeReader
-from herdpy.bookkeeper.read.replicas import ReplicaOrder
-from herdpy.bookkeeper.read.view import LedgerView
+from herdpy.bookkeeper.read.view import LedgerView, ReplicaOrder
 from herdpy.bookkeeper.settings import ClientSettings
 
 if TYPE_CHECKING:

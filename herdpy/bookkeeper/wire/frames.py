@@ -13,8 +13,8 @@ import struct
 from typing import Final
 
 from herdpy.bookkeeper.errors import ProtocolError
-from herdpy.bookkeeper.wire.adds import find_adds
-from herdpy.bookkeeper.wire.status import DEFAULT_MAX_FRAME_BYTES
+from herdpy.bookkeeper.wire.entries import find_adds
+from herdpy.bookkeeper.wire.protocol import DEFAULT_MAX_FRAME_BYTES
 
 _unpack_length: Final = struct.Struct(">I").unpack_from
 _PREFIX_BYTES: Final = 4

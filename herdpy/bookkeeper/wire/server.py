@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 
 from herdpy.bookkeeper.errors import ProtocolError
-from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
-from herdpy.bookkeeper.wire.replies import (
+from herdpy.bookkeeper.wire.messages import (
     AddReply,
     AuthReply,
     ForceReply,
@@ -28,8 +27,8 @@ from herdpy.bookkeeper.wire.replies import (
     WriteLacReply,
     text,
 )
-from herdpy.bookkeeper.wire.status import PROTOCOL_VERSION, AddFlag, Operation, ReadFlag
-from herdpy.bookkeeper.wire.varint import frame
+from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
+from herdpy.bookkeeper.wire.protocol import PROTOCOL_VERSION, AddFlag, Operation, ReadFlag, frame
 
 
 @dataclass(slots=True)

@@ -1,16 +1,21 @@
-"""A ledger's metadata while it is written: its ensemble is repaired, and another's hand on it is noticed.
+"""A ledger while it is written: its ensemble repaired, another writer noticed, its last add confirmed sent.
 
-Between the pipeline, the metadata and the bookies' connections. When the pipeline reports a failed bookie,
-a task has an ensemble without it published (``EnsembleChange``) and gives the new bookies back. A watch
-tells an idle writer, too, that another client took its ledger.
+Between the pipeline, the metadata and the bookies' connections. When the pipeline reports a failed bookie, a
+task publishes an ensemble without it (``EnsembleChange``) and gives the new bookies back. A watch tells an
+idle writer, too, that another client took its ledger.
 
 An ensemble change: the pipeline has stopped confirming; choose successors, publish them as a new segment by
-compare-and-set, give the new ensemble to the pipeline. The new segment starts behind the last add
-confirmed, which cannot move meanwhile, and replaces the last segment when that starts there, too. Bookies
-that fail during a change are replaced before it ends. Only an open ledger's ensemble may change.
+compare-and-set, give the new ensemble to the pipeline. The new segment starts behind the last add confirmed,
+which cannot move meanwhile, and replaces the last segment when that starts there, too. Bookies that fail
+during a change are replaced before it ends. Only an open ledger's ensemble may change.
 
-Source: BookKeeper's client/LedgerHandle.java (ensembleChangeLoop) and EnsembleUtils.java. Unlike there, a
-bookie that failed is not chosen again for entries that were in flight when it failed.
+ExplicitLac: each entry carries the last add confirmed of the moment it was sent, so a reader who tails the
+ledger lags behind until something else is written. A timer, armed when the last add confirmed moves and
+silent on an idle ledger, sends it to the write set of that entry unless an entry carried it meanwhile.
+
+Sources: BookKeeper's client/LedgerHandle.java (ensembleChangeLoop), EnsembleUtils.java (unlike there, a
+bookie that failed is not chosen again for entries that were in flight when it failed),
+ExplicitLacFlushPolicy.java, PendingWriteLacOp.java.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from herdpy.bookkeeper.digest import Digest
 from herdpy.bookkeeper.errors import BookKeeperError, LedgerFencedError, NoSuchLedgerError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Versioned
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, update
@@ -29,7 +35,6 @@ from herdpy.bookkeeper.write.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.pool import BookiePool
-
 
 _log = logging.getLogger("herdpy.bookkeeper.ensemble_change")
 
@@ -198,3 +203,74 @@ class Upkeep:
     def _seen(self, versioned: Versioned) -> None:
         if versioned.version > self.versioned.version:
             self.versioned = versioned
+
+
+# The explicit last add confirmed.
+
+_lac_log = logging.getLogger("herdpy.bookkeeper.explicit_lac")
+
+
+class ExplicitLac:
+    """The timer of one ledger; ``interval_s`` None switches it off."""
+
+    def __init__(
+        self, ledger_id: int, digest: Digest, master_key: bytes, pipeline: Pipeline, interval_s: float | None
+    ) -> None:
+        self._ledger_id = ledger_id
+        self._digest = digest
+        self._master_key = master_key
+        self._pipeline = pipeline
+        self._interval_s = interval_s
+        self._told = -1
+        self._timer: asyncio.TimerHandle | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    def lac_moved(self) -> None:
+        """Arm the timer. Called for every confirmation, so it does little."""
+        if self._timer is None and self._interval_s is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._tick)
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._interval_s = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def _tick(self) -> None:
+        self._timer = None
+        pipeline = self._pipeline
+        if pipeline.lac <= max(pipeline.carried, self._told):
+            return
+        if self._telling is not None and not self._telling.done():
+            self.lac_moved()
+            return
+        self._telling = asyncio.get_running_loop().create_task(self._tell(pipeline.lac))
+
+    async def _tell(self, lac: int) -> None:
+        body = self._digest.seal_lac(self._ledger_id, lac)
+        before, self._told = self._told, lac
+        answers = await asyncio.gather(
+            *(
+                bookie.write_lac(self._ledger_id, self._master_key, body)
+                for bookie in self._pipeline.write_set_of(lac)
+            ),
+            return_exceptions=True,
+        )
+        failures = [answer for answer in answers if answer is not None]
+        for failure in failures:
+            if isinstance(failure, LedgerFencedError):
+                self._pipeline.fail(failure)
+            elif not isinstance(failure, BookKeeperError):
+                raise failure
+        if failures:
+            _lac_log.debug(
+                "explicit last add confirmed not stored everywhere",
+                extra={"ledger_id": self._ledger_id, "lac": lac, "failures": [str(one) for one in failures]},
+            )
+        if len(failures) == len(answers):
+            # Nobody has it: again at the next turn, unless an entry carries it before.
+            self._told = before
+            self.lac_moved()

@@ -35,11 +35,9 @@ from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerSta
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, update
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.write.explicit_lac import ExplicitLac
-from herdpy.bookkeeper.write.pipeline import Add, AppendSink, Pipeline, restated
-from herdpy.bookkeeper.write.room import Room
-from herdpy.bookkeeper.write.upkeep import Upkeep
+from herdpy.bookkeeper.wire.entries import AddEncoder
+from herdpy.bookkeeper.write.pipeline import Add, AppendSink, Pipeline, Room, restated
+from herdpy.bookkeeper.write.upkeep import ExplicitLac, Upkeep
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.pool import BookiePool

@@ -6,12 +6,12 @@ from herdpy.drill.control.control import (
     CannotError,
     ClusterControl,
     ClusterNeeds,
+    ClusterObserver,
     ControlError,
     Kind,
     OneWay,
     ProcessPlace,
 )
-from herdpy.drill.control.view import ClusterObserver
 
 __all__ = [
     "CLIENTS",

@@ -19,7 +19,7 @@ from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.ledgers import ledger_of
 from herdpy.drill.faults.processes import without_bookies, without_followers
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.testing.registry import ClusterZnodes
+from herdpy.testing.zookeeper import ClusterZnodes
 
 _STEP_S = 0.5
 

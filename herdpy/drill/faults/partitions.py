@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import psycopg
 
 from herdpy.drill.control import CLIENTS, ClusterControl, ClusterNeeds, ClusterObserver, OneWay
-from herdpy.drill.control.view import ViewError
+from herdpy.drill.control.control import ViewError
 from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.processes import without_bookies, without_followers
 from herdpy.testing.process import await_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kazoo.client import KazooClient
 
 from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver
-from herdpy.drill.control.view import ViewError
+from herdpy.drill.control.control import ViewError
 from herdpy.drill.faults.fault import Fault, first_reason
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver, ControlError
-from herdpy.drill.control.view import ViewError
+from herdpy.drill.control.control import ViewError
 from herdpy.drill.faults.disks import FullDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
 from herdpy.drill.faults.partitions import DelayInFlight, LoseInFlight, LoseOnlyWitness, PartitionLeader

@@ -21,10 +21,17 @@ import math
 from collections.abc import Callable
 
 from herdpy.drill.picture import style
-from herdpy.drill.picture.cluster_lanes import draw_fault_bands, draw_faults, draw_leaders
 from herdpy.drill.picture.evidence import draw_checks, draw_smallest, draw_violation_lines, draw_violations
 from herdpy.drill.picture.head import draw_head
-from herdpy.drill.picture.load_lanes import draw_latencies, draw_rates, draw_silences, draw_unknown
+from herdpy.drill.picture.lanes import (
+    draw_fault_bands,
+    draw_faults,
+    draw_latencies,
+    draw_leaders,
+    draw_rates,
+    draw_silences,
+    draw_unknown,
+)
 from herdpy.drill.picture.sheet import Axis, Sheet
 from herdpy.drill.picture.svg import Canvas, fitted
 from herdpy.drill.report import DrillReport

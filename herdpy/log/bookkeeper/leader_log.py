@@ -23,15 +23,14 @@ from typing import Any, TypeVar
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper import succession
-from herdpy.log.bookkeeper.ensembles import Quorums
+from herdpy.log.bookkeeper.followed_log import OwnView
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
-from herdpy.log.bookkeeper.own_view import OwnView
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Sender
-from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog
-from herdpy.log.entry import LogEntry
+from herdpy.log.entry import LogEntry, Transaction
 from herdpy.log.errors import (
     LogBusyError,
     LogClosedError,
@@ -43,7 +42,6 @@ from herdpy.log.errors import (
 from herdpy.log.file_log import LogCounts
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy.log.transaction import Transaction
 
 
 class Acknowledger:

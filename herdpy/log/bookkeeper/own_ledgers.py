@@ -1,6 +1,6 @@
 """The ledger list as its owner changes it: ledgers made and listed, closed, trimmed, deleted.
 
-Above ``znode_list`` and ``ensembles``, below ``leader_log``. Changes are made one at a time, each a
+Above ``znode_list`` and ``settings``, below ``leader_log``. Changes are made one at a time, each a
 compare-and-set on the version that this leader wrote last: if one is lost, another node owns the log.
 
 Ownership: bookies forget that a ledger was fenced once they have dropped it. A leader that slept
@@ -20,8 +20,7 @@ from dataclasses import replace
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper.ensembles import EPOCH, LOG, create_ledger
-from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.settings import EPOCH, LOG, LedgerLogSettings, create_ledger
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState

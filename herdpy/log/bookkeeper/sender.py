@@ -19,9 +19,17 @@ from time import perf_counter
 from herdpy.bookkeeper.errors import BackPressureError, BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.commit_log import Append
-from herdpy.log.entry import FIRST, HEADER_BYTES, LAST, PART_BYTES, encode_entry, encode_part
+from herdpy.log.entry import (
+    FIRST,
+    HEADER_BYTES,
+    LAST,
+    PART_BYTES,
+    Body,
+    Transaction,
+    encode_entry,
+    encode_part,
+)
 from herdpy.log.lsn import LSN
-from herdpy.log.transaction import Body, Transaction
 
 _ENOUGH_BYTES = 1 << 16
 """So many bytes are worth an entry while others are on their way, however few transactions they are."""

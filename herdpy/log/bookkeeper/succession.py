@@ -33,10 +33,9 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper.ensembles import Quorums, quorums_for, wanted
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
 from herdpy.log.bookkeeper.sender import Pauses, Sender
-from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums, quorums_for, wanted
 from herdpy.log.errors import LogError, LogFencedError, LogUnavailableError, LogWriteError, Outcome
 from herdpy.log.lsn import LSN
 

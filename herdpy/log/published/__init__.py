@@ -8,12 +8,27 @@ the log's entries after a snapshot's LSN to its rows has the tables at any later
 and xxhash. The bytes are in docs/published-snapshots.md.
 """
 
-from herdpy.log.published.errors import DamagedSnapshotError, PublishedSnapshotError
-from herdpy.log.published.manifest import KEY_COLUMN, PublishedManifest, SnapshotFile, SnapshotTable
-from herdpy.log.published.reading import open_file, read_batches
-from herdpy.log.published.retention import Dated, Retention, choose, dated, prune, remove_others
-from herdpy.log.published.shelf import SnapshotRef, load, newest, snapshots
-from herdpy.log.published.writer import SnapshotWriter, TableWriter
+from herdpy.log.published.manifest import (
+    KEY_COLUMN,
+    DamagedSnapshotError,
+    PublishedManifest,
+    PublishedSnapshotError,
+    SnapshotFile,
+    SnapshotTable,
+)
+from herdpy.log.published.shelf import (
+    Dated,
+    Retention,
+    SnapshotRef,
+    choose,
+    dated,
+    load,
+    newest,
+    prune,
+    remove_others,
+    snapshots,
+)
+from herdpy.log.published.tables import SnapshotWriter, TableWriter, open_file, read_batches
 
 __all__ = [
     "KEY_COLUMN",

@@ -1,6 +1,6 @@
-"""What a published snapshot says of itself: the LSN, the tables, their files and checksums.
+"""What a published snapshot says of itself: the LSN, the tables, their files and checksums; and its errors.
 
-Pure: structs and JSON with a checksum of its own. ``writer`` makes it, ``shelf`` loads it.
+Pure: structs and JSON with a checksum of its own. ``tables`` makes it, ``shelf`` loads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,30 @@ from typing import Any
 
 from google_crc32c import value as _crc32c
 
+from herdpy.log.errors import LogError
 from herdpy.log.lsn import LSN
+
+
+class PublishedSnapshotError(LogError):
+    """A place that cannot be listed, read or written; the message names it."""
+
+
+class DamagedSnapshotError(PublishedSnapshotError):
+    """A file of a snapshot is not what was written, or is gone.
+
+    Attributes:
+        file: its URL.
+        reason: what is wrong, for people.
+    """
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"the published snapshot is damaged: {file}: {reason}")
+        self.file = file
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[DamagedSnapshotError], tuple[str, str]]:
+        return type(self), (self.file, self.reason)
+
 
 FORMAT = 1
 FILE_NAME = "manifest.json"

@@ -10,13 +10,13 @@
     cluster.run(program)
 
 One seed is one run, always the same: the loop has no clock but its own, the network no delay but what its
-generator draws. From the bottom: `loop` (virtual time), `network` (connections with faults),
-`znode_tree` and `zookeeper` (metadata and sessions), `storage` and `bookie` (one bookie), `node` (a bookie
-as a machine), `cluster` (all of it). The same suite of tests runs against the model and against real servers.
+generator draws. From the bottom: `loop` (virtual time), `network` (connections with faults), `zookeeper`
+(metadata and sessions), `storage` and `bookie` (one bookie), `cluster` (bookies as machines, and all of it).
+The same suite of tests runs against the model and against real servers.
 """
 
 from herdpy.testing.model.bookie import ModelBookie
-from herdpy.testing.model.cluster import ModelCluster
+from herdpy.testing.model.cluster import BookieNode, ModelCluster
 from herdpy.testing.model.loop import (
     DeadlockError,
     SimulationError,
@@ -32,7 +32,6 @@ from herdpy.testing.model.network import (
     current_host,
     on_host,
 )
-from herdpy.testing.model.node import BookieNode
 from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZnodes, ModelZooKeeper
 
 __all__ = [

@@ -22,7 +22,7 @@ from herdpy.bookkeeper.errors import ProtocolError
 from herdpy.bookkeeper.wire import server
 from herdpy.bookkeeper.wire.availability import NO_ENTRIES, EntryRanges
 from herdpy.bookkeeper.wire.frames import FrameSplitter
-from herdpy.bookkeeper.wire.replies import (
+from herdpy.bookkeeper.wire.messages import (
     AddReply,
     AuthReply,
     ForceReply,
@@ -34,7 +34,7 @@ from herdpy.bookkeeper.wire.replies import (
     ReplyBody,
     WriteLacReply,
 )
-from herdpy.bookkeeper.wire.status import (
+from herdpy.bookkeeper.wire.protocol import (
     HIGH_PRIORITY,
     LAST_ENTRY,
     InfoField,

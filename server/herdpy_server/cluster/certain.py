@@ -13,14 +13,15 @@ import secrets
 from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
-from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
+    UNANSWERED,
     NodeExistsError,
     NoNodeError,
     Znode,
     Znodes,
     ZnodeVersionError,
+    ZooKeeperBackoff,
 )
 
 _PAUSE_S = 0.05

@@ -23,14 +23,15 @@ from typing import Any
 import msgspec
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
-from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
+    UNANSWERED,
     NoNodeError,
     Watch,
     Znode,
     Znodes,
     ZnodeVersionError,
+    ZooKeeperBackoff,
     ZooKeeperState,
 )
 from herdpy.log.lsn import LSN

@@ -25,8 +25,7 @@ import time
 from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError
-from herdpy.bookkeeper.metadata.backoff import UNANSWERED
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, ZooKeeperState
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, UNANSWERED, NoNodeError, Znodes, ZooKeeperState
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import Layout

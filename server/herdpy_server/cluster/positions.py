@@ -16,8 +16,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
-from herdpy.bookkeeper.metadata.backoff import ZooKeeperBackoff
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, ZooKeeperState
+from herdpy.bookkeeper.metadata.znodes import (
+    ANY_VERSION,
+    NoNodeError,
+    Znodes,
+    ZooKeeperBackoff,
+    ZooKeeperState,
+)
 from herdpy.log.lsn import LSN, START
 from herdpy_server.cluster.certain import GivenUpError, change, create_own, delete_own, put
 from herdpy_server.cluster.layout import (

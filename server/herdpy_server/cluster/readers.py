@@ -14,8 +14,7 @@ import logging
 import msgspec
 
 from herdpy.bookkeeper.errors import BookKeeperError
-from herdpy.bookkeeper.metadata.backoff import ZooKeeperBackoff
-from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znodes, ZnodeVersionError
+from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znodes, ZnodeVersionError, ZooKeeperBackoff
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import change, create_own, delete_own, set_from, token
 from herdpy_server.cluster.errors import PositionTrimmedError

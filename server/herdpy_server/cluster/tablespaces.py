@@ -14,8 +14,14 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from herdpy.bookkeeper.errors import Outcome
-from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
-from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, NotEmptyError, Znodes
+from herdpy.bookkeeper.metadata.znodes import (
+    UNANSWERED,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    Znodes,
+    ZooKeeperBackoff,
+)
 from herdpy_server.cluster.certain import change, create_own
 from herdpy_server.cluster.layout import DroppedRecord, Layout, Record, decode, encode
 from herdpy_server.cluster.names import NAME, NODE_ID

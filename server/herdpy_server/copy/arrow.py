@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import (
+from herdpy.codec.arrow_stream import (
     END_OF_STREAM,
     ArrowStreamError,
     ArrowStreamReader,

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, conform
+from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.arrow_conform import conform
 from herdpy.codec.kinds import Datum
 from herdpy_server.copy.arrow import ArrowReader
 from herdpy_server.copy.target import Array, CopyTarget

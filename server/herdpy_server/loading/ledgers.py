@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, NoSuchLedgerError
-from herdpy.codec.arrow import ArrowStreamError, ArrowStreamReader
+from herdpy.codec.arrow_stream import ArrowStreamError, ArrowStreamReader
 from herdpy.log import LogTrimmedError
 from herdpy.log.bookkeeper import LedgerLogSettings
 from herdpy.log.errors import CorruptLedgerError, LogError

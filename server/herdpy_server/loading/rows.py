@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import OutOfRangeError, arrow_type, batch_to_keys, conform
+from herdpy.codec.arrow import arrow_type
+from herdpy.codec.arrow_bytes import batch_to_keys
+from herdpy.codec.arrow_conform import OutOfRangeError, conform
 from herdpy_server.loading.load import LoadMode, staged_schema
 from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.store.batches import Expanded, expand

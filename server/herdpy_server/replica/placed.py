@@ -23,7 +23,7 @@ from typing import Any
 from herdpy.bookkeeper import BookKeeperError, NoSuchLedgerError
 from herdpy.bookkeeper.metadata.znodes import Znode
 from herdpy.log.bookkeeper import ZnodeLedgerList, is_ahead
-from herdpy.log.bookkeeper.ensembles import LOG
+from herdpy.log.bookkeeper.settings import LOG
 from herdpy.log.errors import LogError
 from herdpy.log.files import replace_file
 from herdpy.log.ledger_list import LedgerListState

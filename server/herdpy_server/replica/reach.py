@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.errors import ClosedClientError
-from herdpy.bookkeeper.metadata.listeners import Listeners
+from herdpy.bookkeeper.metadata.znodes import Listeners
 
 LOOK_S = 0.1
 """How often it is looked at, and its listeners are told."""

@@ -28,8 +28,7 @@ from herdpy.bookkeeper import BookKeeperError
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.log.bookkeeper import ZnodeLedgerList
 from herdpy.log.lsn import LSN, START
-from herdpy.rpc.address import GrpcAddress
-from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
+from herdpy.rpc.address import GrpcAddress, RemoteError, SnapshotDamagedError
 from herdpy.rpc.snapshots import RemoteSnapshot, SnapshotClient
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.errors import PositionTrimmedError

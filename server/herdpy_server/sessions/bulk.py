@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import OutOfRangeError, array_to_datums, arrow_type, conform, datums_to_array
+from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.arrow_conform import OutOfRangeError, conform
 from herdpy.imports import lazy_module
 from herdpy_server.tablespace.work import Pause
 from herdpy_sql import types

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from herdpy import options
+from herdpy.log.entry import MAX_REQUEST_ID_BYTES
 from herdpy.log.lsn import LSN, START
-from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
 from herdpy_server.sessions.notices import MESSAGE_LEVELS
 from herdpy_server.tablespace.guard import LEVELS
 from herdpy_sql.catalog import is_temporary

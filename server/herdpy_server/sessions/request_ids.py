@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from herdpy.log import Append, LogError
-from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
+from herdpy.log.entry import MAX_REQUEST_ID_BYTES
 from herdpy_server.sessions.result import Result
 from herdpy_server.store.outcomes import CommitOutcome
 from herdpy_server.tablespace import sql_error

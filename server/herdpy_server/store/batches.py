@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from herdpy.codec import arrow
+from herdpy.codec.arrow_bytes import batch_to_images, batch_to_keys
 from herdpy.log.records import InsertBatch, LoadBatch
 from herdpy_sql.catalog import Table
 
@@ -21,8 +21,8 @@ class Expanded(NamedTuple):
 
 def expand(table: Table, batch: pa.RecordBatch) -> Expanded:
     """Keys and images of a batch's rows, whose columns are the table's; ValueError when one does not fit."""
-    keys = arrow.batch_to_keys(table.key_codec.fields, [batch.column(at) for at in table.key_positions])
-    return Expanded(keys, arrow.batch_to_images(table.fields, batch))
+    keys = batch_to_keys(table.key_codec.fields, [batch.column(at) for at in table.key_positions])
+    return Expanded(keys, batch_to_images(table.fields, batch))
 
 
 def to_stream(batch: pa.RecordBatch) -> bytes:

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec import arrow
+from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch
 from herdpy.codec.kinds import Kind
 from herdpy.imports import lazy_module
 from herdpy_server.store.layers import Chain, Delta
@@ -76,7 +77,7 @@ class SortedKeys:
         block, within = divmod(row, self._block_rows)
         columns = zip(self._fields, self._blocks[block], strict=True)
         return self._codec.encode(
-            [arrow.array_to_datums(field, column.slice(within, 1))[0] for field, column in columns]
+            [array_to_datums(field, column.slice(within, 1))[0] for field, column in columns]
         )
 
     @property
@@ -89,7 +90,7 @@ class SortedKeys:
             parts = [self._packed_integers(columns) for columns in self._blocks]
             self._packed = np.concatenate(parts)
             return
-        made = [arrow.batch_to_keys(self._codec.fields, columns) for columns in self._blocks]
+        made = [batch_to_keys(self._codec.fields, columns) for columns in self._blocks]
         if self._width is not None:
             self._packed = np.frombuffer(b"".join(map(b"".join, made)), f"S{self._width}")
         else:
@@ -149,7 +150,7 @@ def decoded(table: Table, positions: Sequence[int], images: Sequence[bytes]) -> 
     """Columns of row images."""
     names = [table.columns[at].name for at in positions]
     precisions = [table.columns[at].type.precision for at in positions]
-    return arrow.images_to_batch(table.fields, names, positions, images, precisions)
+    return images_to_batch(table.fields, names, positions, images, precisions)
 
 
 def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> Iterator[pa.RecordBatch]:

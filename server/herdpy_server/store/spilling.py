@@ -32,9 +32,9 @@ from weakref import finalize
 
 import lmdb
 
+from herdpy.log.entry import encode_records
 from herdpy.log.errors import RecordError
 from herdpy.log.records import LoadBatch, LoadDone, Record, decode_records
-from herdpy.log.transaction import encode_records
 from herdpy_server.store import physical
 from herdpy_server.store.disk import DiskView
 from herdpy_server.store.layers import (

@@ -21,8 +21,8 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
+from herdpy.log.entry import encode_records
 from herdpy.log.records import InsertBatch, Record
-from herdpy.log.transaction import encode_records
 from herdpy_server.store.layers import (
     ENTRY_BYTES,
     MISSING,

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from herdpy.codec.grids import mapped, of_lists, shaped, sizes_of
+from herdpy.codec.kinds import mapped, of_lists, shaped, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.arrays import RAGGED, join_array, split_array

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 import pyarrow as pa
 
-from herdpy.codec.arrow import ArrowStreamReader
+from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.address import GrpcAddress

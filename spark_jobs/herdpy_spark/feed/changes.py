@@ -13,7 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import arrow_type, batch_to_keys, conform, images_to_batch, keys_to_arrays
+from herdpy.codec.arrow import arrow_type
+from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch, keys_to_arrays
+from herdpy.codec.arrow_conform import conform
+from herdpy.log.entry import Transaction
 from herdpy.log.lsn import LSN
 from herdpy.log.records import (
     Before,
@@ -26,7 +29,6 @@ from herdpy.log.records import (
     Truncate,
     Update,
 )
-from herdpy.log.transaction import Transaction
 from herdpy_spark.feed.table import (
     DEFINING,
     SEQUENCE_TYPE,

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from herdpy.codec.arrow import ArrowStreamReader
+from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log.lsn import LSN
 from herdpy.log.records import LoadBatch
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc

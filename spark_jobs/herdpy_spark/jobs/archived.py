@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from herdpy.log.entry import FIRST, LAST, LogEntry, encode_entry, encode_part
+from herdpy.log.entry import FIRST, LAST, LogEntry, Transaction, encode_entry, encode_part
 from herdpy.log.lsn import LSN
 from herdpy.log.records import LoadBatch
-from herdpy.log.transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,9 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import ArrowStreamReader, arrow_type, batch_to_keys, datums_to_array, images_to_batch
+from herdpy.codec.arrow import arrow_type, datums_to_array
+from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch
+from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log import LSN, RecordError
 from herdpy.log.published import SnapshotTable
 from herdpy.log.records import (

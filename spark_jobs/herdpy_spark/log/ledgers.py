@@ -29,8 +29,8 @@ from herdpy.log import (
 )
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
-from herdpy.log.file_ledger import BLOCK_BYTES, FileLedgerReader, ledger_path
-from herdpy.log.file_reading import NOTHING, Confirmed, LogCursor
+from herdpy.log.file_ledger import BLOCK_BYTES, NOTHING, Confirmed, FileLedgerReader, ledger_path
+from herdpy.log.file_ledgers import LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN

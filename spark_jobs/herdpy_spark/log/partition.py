@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from herdpy.codec.arrow import ArrowStreamReader
+from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log import CorruptLedgerError, LogTrimmedError, RecordError
 from herdpy.log.published import KEY_COLUMN, SnapshotFile, SnapshotRef, open_file
-from herdpy.log.published.reading import between
+from herdpy.log.published.tables import between
 from herdpy.log.records import (
     Delete,
     Insert,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import conform
+from herdpy.codec.arrow_conform import conform
 from herdpy_spark.writing.plan import TargetColumn, target_schema
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values.label_columns import places_of

@@ -18,8 +18,7 @@ import grpc
 from herdpy.backoff import Backoff
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc import loads_pb2_grpc
-from herdpy.rpc.address import GrpcAddress
-from herdpy.rpc.errors import RemoteError
+from herdpy.rpc.address import GrpcAddress, RemoteError
 from herdpy_spark.access import AccessError, TablespaceServers
 from herdpy_spark.writing.plan import (
     LoadError,

@@ -30,7 +30,7 @@ from herdpy.log.errors import LogWriteError
 from herdpy.log.records import StagedPart
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
-from herdpy.rpc.errors import RemoteError
+from herdpy.rpc.address import RemoteError
 from herdpy_spark.log.ledgers import LoopThread
 from herdpy_spark.writing.conforming import Conformer
 from herdpy_spark.writing.plan import (

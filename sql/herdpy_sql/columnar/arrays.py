@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy.codec.grids import Grid
+from herdpy.codec.kinds import Grid
 from herdpy_sql.columnar import casts
 from herdpy_sql.duck import Typed, column_dec, duck_type, typed
 from herdpy_sql.errors import SqlError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdpy.codec.grids import sizes_of
+from herdpy.codec.kinds import sizes_of
 from herdpy_sql.columnar import literals
 from herdpy_sql.columnar.literals import parameter
 from herdpy_sql.columnar.routines import argument_text, as_array, duck_name, full_type, of_type, used

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
-from herdpy.codec.grids import nested, of_lists
-from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.kinds import Field, Kind, nested, of_lists
 from herdpy_sql.duck import Typed, duck_type, numeric_text, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import Resolved, routine_of

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type
-from herdpy.codec.grids import nested, of_lists
-from herdpy.codec.kinds import DATE_NEGATIVE_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Kind
+from herdpy.codec.kinds import DATE_NEGATIVE_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Kind, nested, of_lists
 from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:

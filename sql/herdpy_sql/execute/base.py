@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from herdpy.codec.grids import sizes_of
-from herdpy.codec.kinds import Datum
+from herdpy.codec.kinds import Datum, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import wrong_shape

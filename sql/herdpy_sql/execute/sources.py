@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from herdpy.codec.grids import Grid
 from herdpy.codec.keys import successor
-from herdpy.codec.kinds import Kind
+from herdpy.codec.kinds import Grid, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

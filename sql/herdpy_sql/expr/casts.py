@@ -12,14 +12,15 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from herdpy.codec.grids import Grid, mapped
 from herdpy.codec.jsonb import read_json
 from herdpy.codec.kinds import (
     DATE_INFINITY,
     DATE_NEGATIVE_INFINITY,
     TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
+    Grid,
     Interval,
+    mapped,
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from herdpy.codec.grids import Grid
+from herdpy.codec.kinds import Grid
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import STRINGS, cast_function, castable
 from herdpy_sql.expr.compile import folded

@@ -10,8 +10,7 @@ import datetime as dt
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from herdpy.codec.grids import mapped
-from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY
+from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, mapped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import arrays
 from herdpy_sql.values.moments import check_timestamp, parse_zoned, timestamp_text

@@ -14,9 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from herdpy.codec.grids import MAX_DIMENSIONS, Grid, parts_of, shaped, sizes_of, stacked
 from herdpy.codec.keys import KeyCodec
-from herdpy.codec.kinds import KeyField
+from herdpy.codec.kinds import MAX_DIMENSIONS, Grid, KeyField, parts_of, shaped, sizes_of, stacked
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.storage import Clock

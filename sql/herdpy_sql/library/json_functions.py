@@ -12,8 +12,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from herdpy.codec.grids import Grid, nested, parts_of, sizes_of
 from herdpy.codec.jsonb import JsonError, jsonb_text, quoted, read_json
+from herdpy.codec.kinds import Grid, nested, parts_of, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.storage import Clock

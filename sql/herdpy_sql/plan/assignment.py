@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
-from herdpy.codec.grids import MAX_DIMENSIONS
+from herdpy.codec.kinds import MAX_DIMENSIONS
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import Params, bind, coerce, compile_expr
 from herdpy_sql.expr.nodes import Call, ColumnRef, Const, Expr, Function

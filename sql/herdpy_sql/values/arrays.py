@@ -1,6 +1,6 @@
 """Arrays as values: PostgreSQL's text form to and from elements.
 
-A datum of an array is a tuple of datums, NULLs among them, or a Grid (``herdpy.codec.grids``). Indexes begin
+A datum of an array is a tuple of datums, NULLs among them, or a Grid (``herdpy.codec.kinds``). Indexes begin
 at 1 here. Format: PostgreSQL 15 manual, 8.15.6 "Array Input and Output Syntax".
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from herdpy.codec.grids import MAX_DIMENSIONS, mapped, shaped, sizes_of
+from herdpy.codec.kinds import MAX_DIMENSIONS, mapped, shaped, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
 

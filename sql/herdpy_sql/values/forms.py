@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
-from herdpy.codec.grids import mapped, nested, of_lists
-from herdpy.codec.kinds import Datum, plain
+from herdpy.codec.kinds import Datum, mapped, nested, of_lists, plain
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType

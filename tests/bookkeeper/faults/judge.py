@@ -23,7 +23,7 @@ from herdpy.bookkeeper import (
     NoSuchLedgerError,
     Outcome,
 )
-from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.placement import write_set
 from tests.bookkeeper.faults.history import History, content_of, length_of
 
 CALM = ClientSettings(request_timeout_s=10.0, connect_timeout_s=10.0, speculative_read_s=1.0)

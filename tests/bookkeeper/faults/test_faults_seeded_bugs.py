@@ -12,9 +12,9 @@ from unittest.mock import patch
 import pytest
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.bookkeeper.read import last_confirmed
-from herdpy.bookkeeper.wire import requests
-from herdpy.bookkeeper.wire.reads import encode_read
+from herdpy.bookkeeper.read import quorum
+from herdpy.bookkeeper.wire import messages
+from herdpy.bookkeeper.wire.entries import encode_read
 from herdpy.bookkeeper.write.pipeline import Pipeline, Resent
 from tests.bookkeeper.faults.workload import IN_FLIGHT, Tailing, appending
 from tests.bookkeeper.faults.world import LOUD, reaches, run
@@ -29,7 +29,7 @@ def without_fence():
     def fence_read(txn, ledger_id, master_key, entry_id=-1):
         return encode_read(txn, ledger_id, entry_id)
 
-    return patch.object(requests, "fence_read", fence_read)
+    return patch.object(messages, "fence_read", fence_read)
 
 
 def with_old_acknowledgements():
@@ -50,7 +50,7 @@ def with_old_acknowledgements():
 
 def without_lac():
     """What a bookie has stored is taken for confirmed."""
-    correct = last_confirmed.proven_lac
+    correct = quorum.proven_lac
 
     def proven_lac(reply, ledger_id, digest):
         lac = correct(reply, ledger_id, digest)
@@ -58,7 +58,7 @@ def without_lac():
             lac = max(lac, digest.open(reply.last_entry_body, ledger_id, None).entry_id)
         return lac
 
-    return patch.object(last_confirmed, "proven_lac", proven_lac)
+    return patch.object(quorum, "proven_lac", proven_lac)
 
 
 @asynccontextmanager

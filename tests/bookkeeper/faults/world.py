@@ -22,7 +22,7 @@ from herdpy.bookkeeper.metadata.znodes import ZooKeeperState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import BookieServer, BookKeeperCluster, ZooKeeperServer
 from herdpy.testing.process import await_until
-from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
+from herdpy.testing.zookeeper import LEDGERS_ROOT, ClusterZnodes
 from tests.bookkeeper.faults.history import History
 from tests.bookkeeper.faults.judge import find, judge
 from tests.bookkeeper.faults.workload import PATIENCE_S, Tailing

@@ -14,12 +14,11 @@ from unittest.mock import patch
 
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
+from herdpy.bookkeeper.placement import Coverage
 from herdpy.bookkeeper.read.entry_read import EntryReader
 from herdpy.bookkeeper.read.recovery import ReAdds
-from herdpy.bookkeeper.schedule import Coverage
-from herdpy.bookkeeper.wire import requests
-from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.wire.reads import encode_read
+from herdpy.bookkeeper.wire import messages
+from herdpy.bookkeeper.wire.entries import AddEncoder, encode_read
 from herdpy.bookkeeper.write import pipeline as pipeline_module
 from herdpy.bookkeeper.write.pipeline import Add, Pipeline
 
@@ -40,7 +39,7 @@ def drops_the_fence() -> Iterator[None]:
     def fence_read(txn: int, ledger_id: int, master_key: bytes, entry_id: int = -1) -> bytes:
         return encode_read(txn, ledger_id, entry_id)
 
-    with patch.object(requests, "fence_read", fence_read):
+    with patch.object(messages, "fence_read", fence_read):
         yield
 
 

@@ -7,8 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from herdpy.testing.model.cluster import ModelCluster
-from herdpy.testing.model.node import BookieNode
+from herdpy.testing.model.cluster import BookieNode, ModelCluster
 from herdpy.testing.model.zookeeper import ZOOKEEPER
 
 Undo = Callable[[], Awaitable[None]]

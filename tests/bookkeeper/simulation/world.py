@@ -7,10 +7,9 @@ import random
 
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.digest import DigestType, Entry
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
-from herdpy.bookkeeper.metadata.serde import decode
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, decode_metadata
 from herdpy.bookkeeper.metadata.znodes import NoNodeError
-from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.placement import write_set
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.testing.model.cluster import ModelCluster
 from herdpy.testing.model.network import Delay
@@ -132,7 +131,7 @@ class World:
             znode = self.cluster.zookeeper.tree.get(path)
         except NoNodeError:
             return None
-        return decode(znode.data, znode.ctime_ms)
+        return decode_metadata(znode.data, znode.ctime_ms)
 
     # -- what can be checked at once
 

@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from herdpy.bookkeeper.digest import Digest, DigestType, master_key
-from herdpy.bookkeeper.wire import requests
-from herdpy.bookkeeper.wire.adds import AddEncoder
+from herdpy.bookkeeper.wire import messages
+from herdpy.bookkeeper.wire.entries import AddEncoder, encode_read
 from herdpy.bookkeeper.wire.frames import FrameSplitter
-from herdpy.bookkeeper.wire.reads import encode_read
-from herdpy.bookkeeper.wire.replies import Reply, parse_reply
+from herdpy.bookkeeper.wire.messages import Reply, parse_reply
 from tests.bookkeeper.suite.targets import Target
 
 PASSWORD = b"secret"
@@ -66,26 +65,26 @@ class RawBookie:
         return await self.ask(lambda txn: encode_read(txn, wanted, entry_id))
 
     async def fence(self, entry_id: int = -1, key: bytes = KEY) -> Reply:
-        return await self.ask(lambda txn: requests.fence_read(txn, self.ledger_id, key, entry_id))
+        return await self.ask(lambda txn: messages.fence_read(txn, self.ledger_id, key, entry_id))
 
     async def long_poll(self, previous_lac: int, timeout_ms: int, ledger_id: int | None = None) -> Reply:
         wanted = self.ledger_id if ledger_id is None else ledger_id
-        return await self.ask(lambda txn: requests.long_poll(txn, wanted, previous_lac, timeout_ms))
+        return await self.ask(lambda txn: messages.long_poll(txn, wanted, previous_lac, timeout_ms))
 
     async def write_lac(self, lac: int, key: bytes = KEY) -> Reply:
         body = DIGEST.seal_lac(self.ledger_id, lac)
-        return await self.ask(lambda txn: requests.write_lac(txn, self.ledger_id, key, body))
+        return await self.ask(lambda txn: messages.write_lac(txn, self.ledger_id, key, body))
 
     async def read_lac(self, ledger_id: int | None = None) -> Reply:
         wanted = self.ledger_id if ledger_id is None else ledger_id
-        return await self.ask(lambda txn: requests.read_lac(txn, wanted))
+        return await self.ask(lambda txn: messages.read_lac(txn, wanted))
 
     async def force(self) -> Reply:
-        return await self.ask(lambda txn: requests.force(txn, self.ledger_id))
+        return await self.ask(lambda txn: messages.force(txn, self.ledger_id))
 
     async def list_entries(self, ledger_id: int | None = None) -> Reply:
         wanted = self.ledger_id if ledger_id is None else ledger_id
-        return await self.ask(lambda txn: requests.list_entries(txn, wanted))
+        return await self.ask(lambda txn: messages.list_entries(txn, wanted))
 
     async def close(self) -> None:
         self._writer.close()

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from herdpy.bookkeeper.digest import master_key
-from herdpy.bookkeeper.wire import requests
-from herdpy.bookkeeper.wire.replies import InfoReply, LacReply, ListReply, ReadReply, Reply
-from herdpy.bookkeeper.wire.status import ReplyStatus
+from herdpy.bookkeeper.wire import messages
+from herdpy.bookkeeper.wire.messages import InfoReply, LacReply, ListReply, ReadReply, Reply
+from herdpy.bookkeeper.wire.protocol import ReplyStatus
 from tests.bookkeeper.suite.raw import DIGEST, RawBookie, conversation
 from tests.bookkeeper.suite.targets import Target
 
@@ -281,7 +281,7 @@ def test_the_entries_of_an_unknown_ledger(target: Target) -> None:
 
 def test_disks_are_told(target: Target) -> None:
     async def program(bookie: RawBookie) -> None:
-        reply = await bookie.ask(requests.bookie_info)
+        reply = await bookie.ask(messages.bookie_info)
         assert isinstance(reply.body, InfoReply)
         assert reply.body.total_bytes is not None
         assert reply.body.free_bytes is not None
@@ -293,7 +293,7 @@ def test_disks_are_told(target: Target) -> None:
 def test_authentication_is_not_needed_and_not_refused(target: Target) -> None:
     async def program(bookie: RawBookie) -> None:
         assert (
-            await bookie.ask(lambda txn: requests.auth(txn, "some plugin", b""))
+            await bookie.ask(lambda txn: messages.auth(txn, "some plugin", b""))
         ).status == ReplyStatus.EOK
         assert (await bookie.add(0, -1)).status == ReplyStatus.EOK
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import herdpy
 from herdpy.drill.clients import Client
-from herdpy.drill.driver_session import DriverSession
+from herdpy.drill.history import Recorder
 from herdpy.drill.judging import Verdict
-from herdpy.drill.recorder import Recorder
-from herdpy.drill.sessions import SessionAnswer, Way
+from herdpy.drill.sessions import DriverSession, SessionAnswer, Way
 from herdpy.drill.workloads import Workload
 
 CLIENTS = 3

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import ClientOperation, OperationOutcome
-from herdpy.drill.recorder import Recorder
+from herdpy.drill.history import ClientOperation, OperationOutcome, Recorder
 from herdpy.drill.sessions import FailedError, SessionAnswer, Way
 
 T = TypeVar("T")

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from herdpy.drill.driver_session import DriverSessions
 from herdpy.drill.history import OperationOutcome
-from herdpy.drill.plain_session import PlainSessions
-from herdpy.drill.sessions import ClientSession, FailedError, Way
+from herdpy.drill.sessions import ClientSession, DriverSessions, FailedError, PlainSessions, Way
 from tests.remote.cutting_proxy import Cut, CuttingProxy
 from tests.support.server_process import RunningServer
 

@@ -32,8 +32,8 @@ from herdpy.log.published import (
     remove_others,
     snapshots,
 )
-from herdpy.log.published.retention import Dated, choose
-from herdpy.log.published.writer import Quantiles
+from herdpy.log.published.shelf import Dated, choose
+from herdpy.log.published.tables import Quantiles
 
 FIELDS: list[Any] = [
     pa.field("n", pa.int64()),

@@ -88,7 +88,7 @@ def applies_an_entry_late(module: ModuleType, is_on: Callable[[], bool]) -> None
     module._apply = late  # type: ignore[attr-defined]
 
 
-@_bug("herdpy.log.assembler")
+@_bug("herdpy.log.entry")
 def misses_an_entry_of_each_ledger(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """A follower does not look at the chain, and leaves out the second entry of a ledger."""
     assembler, take = module.TransactionAssembler, module.TransactionAssembler.take

@@ -1,12 +1,10 @@
-"""Codec layer, inside: Arrow arrays as they come from clients become arrays of a field's own type.
+"""Arrow arrays as they come from clients become arrays of a field's own type.
 
-What PostgreSQL would assign without a cast is taken: integers of other widths (range-checked),
-integers and decimals as floats, decimals of another scale (rounded half away from zero), dates as
-timestamps, timestamps that are midnights as dates, times of other units (nanoseconds rounded to
-microseconds), every encoding of strings and bytes (large, view, dictionary, run-end). Timestamps
-with and without a zone become one another in UTC. Floats become integers only where they are whole,
-which is how pandas hands over integers with NULLs. A client's buffers are validated before anything
-looks into them.
+What PostgreSQL assigns without a cast is taken: integers of other widths (range-checked), integers and
+decimals as floats, decimals of another scale (rounded half away from zero), dates as timestamps, timestamps
+that are midnights as dates, times of other units (nanoseconds rounded to microseconds), every encoding of
+strings and bytes. Timestamps with and without a zone become one another in UTC. Whole floats become integers,
+as pandas hands over integers with NULLs. A client's buffers are validated before anything looks into them.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec._arrowtypes import (
+from herdpy.codec.arrow import (
     LISTS,
     Array,
     array_to_datums,
@@ -32,9 +30,8 @@ from herdpy.codec._arrowtypes import (
     spans_of,
     storage,
 )
-from herdpy.codec._compile import quantum
 from herdpy.codec.jsonb import canonical_jsonb
-from herdpy.codec.kinds import Field, KeyField, Kind
+from herdpy.codec.kinds import Field, KeyField, Kind, quantum
 from herdpy.codec.rows import decimal_text
 
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"

@@ -1,8 +1,7 @@
-"""Codec layer, inside: an Arrow IPC stream that comes in pieces of any size.
+"""An Arrow IPC stream that comes in pieces of any size, cut into messages: pyarrow reads from files only.
 
-pyarrow reads streams from files only, so the messages are cut here, and each is given to it whole. Format:
-Arrow columnar format 1.4, "IPC Streaming Format" (a continuation mark, the length of the metadata, the
-metadata, the body whose length the metadata says); format/Message.fbs.
+Format: Arrow columnar format 1.4, "IPC Streaming Format" (a continuation mark, the length of the metadata,
+the metadata, the body whose length the metadata says); format/Message.fbs.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, Protocol
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.errors import SessionExpiredError, ZooKeeperUnavailableError
 
 ANY_VERSION = -1
@@ -210,17 +211,20 @@ UNANSWERED = (ZooKeeperUnavailableError, SessionExpiredError)
 
 
 class ZooKeeperBackoff:
-    """A deadline, and pauses that double up to a second until it is reached. Times are the loop's."""
+    """A deadline, and pauses that double up to a second until it is reached. Times are the loop's.
+
+    The pauses are not random: a simulation with one seed is one run.
+    """
 
     def __init__(self, limit_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + limit_s
-        self._pause_s = 0.05
+        self._backoff = Backoff(0.05, 1.0, spread=0.0)
 
     async def pause(self) -> bool:
         """Wait before another attempt; False (at once) when there is no time left for one."""
-        if self._loop.time() + self._pause_s > self._deadline:
+        pause_s = self._backoff.pause_s()
+        if self._loop.time() + pause_s > self._deadline:
             return False
-        await asyncio.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, 1.0)
+        await asyncio.sleep(pause_s)
         return True

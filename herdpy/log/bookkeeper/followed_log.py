@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.digest import Entry as RawEntry
 from herdpy.bookkeeper.errors import (
@@ -99,7 +100,7 @@ class FollowedList:
         """Read it now. Errors as ``state``."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.read_patience_s
-        pause_s = PAUSE_FIRST_S
+        backoff = Backoff(PAUSE_FIRST_S, PAUSE_MAX_S, spread=0.0)
         while True:
             known = self.known is not None and self.known.version > 0
             try:
@@ -110,10 +111,10 @@ class FollowedList:
                     break
                 # The list came to be while this read was on its way: look again.
             except (ZooKeeperUnavailableError, SessionExpiredError) as error:
+                pause_s = backoff.pause_s()
                 if loop.time() + pause_s > deadline_s:
                     raise LogUnavailableError(f"the ledger list cannot be read: {error}") from error
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, PAUSE_MAX_S)
         self._heard(state)
         if self._bad is not None:
             raise self._bad

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.digest import DigestType
 from herdpy.bookkeeper.errors import (
@@ -192,16 +193,17 @@ PAUSE_FIRST_S, PAUSE_MAX_S = 0.05, 1.0
 
 
 class ReaderBackoff:
-    """Pauses between attempts; ``limit_s`` None: for ever."""
+    """Pauses between attempts, not random, so that a simulation is one run; ``limit_s`` None: for ever."""
 
     def __init__(self, limit_s: float | None) -> None:
         self._limit_s = limit_s
-        self.reset()
+        self._since_s: float | None = None
+        self._backoff = Backoff(PAUSE_FIRST_S, PAUSE_MAX_S, spread=0.0)
 
     def reset(self) -> None:
         """Something worked."""
-        self._since_s: float | None = None
-        self._pause_s = PAUSE_FIRST_S
+        self._since_s = None
+        self._backoff.reset()
 
     async def wait(self, error: BookKeeperError) -> None:
         """Pause before the next attempt; raises LogUnavailableError when that is enough."""
@@ -210,5 +212,4 @@ class ReaderBackoff:
         if self._limit_s is not None and now_s - self._since_s > self._limit_s:
             raise LogUnavailableError(f"the log cannot be read: {error}") from error
         _reader_log.warning("a ledger cannot be read now", extra={"error": str(error)})
-        await asyncio.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
+        await asyncio.sleep(self._backoff.pause_s())

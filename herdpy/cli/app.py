@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from herdpy.cli import dev, drill, ledgers, snapshot, tablespaces
+from herdpy.cli import admin, dev, drill, ledgers, snapshot, tablespaces
 from herdpy.cli.command_bulk import export_command, import_command
 from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
@@ -72,6 +72,11 @@ _ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)
 for _name, _command in ledgers.COMMANDS:
     _ledgers.command(_name, help=_help(_command))(guarded(_command))
 app.add_typer(_ledgers, name="ledgers")
+
+_admin = typer.Typer(help=admin.HELP, no_args_is_help=True)
+for _name, _command in admin.COMMANDS:
+    _admin.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_admin, name="admin")
 
 _dev = typer.Typer(help=dev.HELP, no_args_is_help=True)
 for _name, _command in dev.COMMANDS:

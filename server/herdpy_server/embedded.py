@@ -192,8 +192,10 @@ class Database:
         It costs no switch of threads then. The session moves itself (``TransactionBlock.covered``) before it
         changes anything.
         """
-        if not Shelter.is_needed() or self._left:
+        if self._left:
             return self.run(coroutine, session)
+        if not Shelter.is_needed():
+            return self._drive(coroutine)
         with self._turn:
             session.exposed = True
             try:

@@ -79,6 +79,9 @@ class TransactionBlock:
     def __init__(self, tablespace: Tablespace, plans: PlanCache) -> None:
         self.tablespace = tablespace
         self.plans = plans
+        self._store = tablespace.store
+        committed = tablespace.catalog
+        self._catalog = committed, committed.path, committed  # what is committed, along which path, and that
         self.autocommit = True
         self.settings = Settings()
         self.waits = StatementWaits(tablespace, self.settings)
@@ -87,7 +90,7 @@ class TransactionBlock:
         self.local: dict[str, str] = {}
         self.transaction: Transaction | None = None
         self.may_recover = False
-        self._failed = False
+        self.failed = False
         self.implicit = self.pipelined = False
         self.prepared: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
@@ -142,16 +145,15 @@ class TransactionBlock:
         if self.exposed:
             await Pause()
 
-    @property
-    def failed(self) -> bool:
-        """Whether only ROLLBACK can end the open transaction, or take it back to a savepoint."""
-        return self._failed
-
-    @failed.setter
-    def failed(self, failed: bool) -> None:
-        self._failed = failed
-        if failed and not self._savepoints and not self.may_recover and self.transaction is not None:
-            self.tablespace.locks.release_all(self.transaction)  # it can only be rolled back: others go on
+    def fail(self) -> None:
+        """The open transaction has failed, if there is one: only ROLLBACK can end it, or take it back to a
+        savepoint."""
+        transaction = self.transaction
+        if transaction is None:
+            return
+        self.failed = True
+        if not self._savepoints and not self.may_recover:
+            self.tablespace.locks.release_all(transaction)  # it can only be rolled back: others go on
             if self.advisory is not None:
                 self.advisory.end_transaction()
 
@@ -183,9 +185,15 @@ class TransactionBlock:
     @property
     def catalog(self) -> Catalog:
         """The catalog that the next statement sees."""
-        if self.transaction is not None:
-            return self.transaction.workspace.catalog.along(self.settings.path)
-        return self.tablespace.catalog.along(self.settings.path)
+        transaction, path = self.transaction, self.settings.path
+        if transaction is not None:
+            return transaction.workspace.catalog.along(path)
+        committed = self._store.visible_catalog[0]
+        before, way, found = self._catalog
+        if committed is not before or path is not way:
+            found = committed.along(path)
+            self._catalog = committed, path, found
+        return found
 
     def act_as(self, effective_role: EffectiveRole) -> None:
         """From now on a role's rights count."""
@@ -289,7 +297,7 @@ class TransactionBlock:
             if self.implicit:
                 self.end(committed=False)
             else:
-                self.failed = True
+                self.fail()
 
     def end_portals(self, *, committed: bool) -> None:
         """A transaction ended: its portals go. Cursors WITH HOLD stay, if it committed."""
@@ -429,7 +437,7 @@ class TransactionBlock:
         for at in range(len(self._savepoints) - 1, -1, -1):
             if self._savepoints[at][0] == name:
                 return at
-        self.failed = True
+        self.fail()
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
 
 

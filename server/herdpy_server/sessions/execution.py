@@ -50,7 +50,6 @@ from herdpy_sql.storage import Clock, MustWait
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from herdpy.log import Append
     from herdpy_server.sessions.plans import ReadyPlan
     from herdpy_server.sessions.result import Row
     from herdpy_server.store import Workspace
@@ -105,7 +104,7 @@ class Execution:
         try:
             if block.exposed and (statement.makes_temporary or block.checked_role is not None):
                 await block.covered()
-            bound.bind()
+            bound.ready, bound.values = self.binding.bind(statement, params, many=many)
             if block.exposed and not self._may_stay(bound.ready):
                 await block.covered()
                 bound.bind()
@@ -117,7 +116,7 @@ class Execution:
         try:
             return await control(self, bound.ready.plan, bound)
         except SqlError:
-            block.failed = block.transaction is not None
+            block.fail()
             raise
 
     async def _bind_later(self, bound: BoundStatement, error: SqlError) -> None:
@@ -137,7 +136,7 @@ class Execution:
                 error = again
             else:
                 return
-        block.failed = block.transaction is not None
+        block.fail()
         await checks.durable_definitions(error)
         raise error
 
@@ -188,7 +187,13 @@ class Execution:
                 if tablespace.guard is not None and not checks.holds(plan):
                     await checks.vouch(plan)
             elif not bound.ready.reads_now:
-                append = await self._commit(own, bound.ready)
+                request_id = b""
+                if not bound.ready.read_only and self._settings.request_id:
+                    request_id = self._settings.take_request_id()
+                if own.instant:  # all was made sure of in its turn
+                    append = tablespace.commit(own, request_id)
+                else:
+                    append = await block.place(own, request_id)
         except TooLong:
             if own is not None:
                 tablespace.rollback(own)
@@ -212,7 +217,7 @@ class Execution:
             await self._checks.admit(bound.ready.plan)
             bound.bind()
         except SqlError:
-            self.block.failed = self.block.transaction is not None
+            self.block.fail()
             raise
 
     def _begin(self, ready: ReadyPlan, *, limited: bool) -> Transaction:
@@ -223,7 +228,7 @@ class Execution:
             transaction.workspace = tablespace.store.workspace(_NO_LOCKS, None)
         else:
             isolation = settings.isolation
-            if ready.read_only or self._in_one_turn(ready, limited=limited):
+            if ready.read_only or ready.one_turn or self._in_one_turn(ready, limited=limited):
                 isolation = "read committed"  # nobody can come between
             transaction = tablespace.begin(
                 instant=True, lock_timeout_s=settings.lock_timeout_s, isolation=isolation
@@ -242,12 +247,6 @@ class Execution:
             return not self.block.streams
         return True
 
-    async def _commit(self, own: Transaction, ready: ReadyPlan) -> Append | None:
-        """Give a statement's own transaction its place in the log."""
-        if ready.read_only:
-            return self._tablespace.commit(own)
-        return await self.block.place(own, self._settings.take_request_id())
-
     async def _stopped(
         self,
         error: BaseException,
@@ -260,7 +259,7 @@ class Execution:
             return
         await self.block.covered()
         if own is None:
-            self.block.failed = True
+            self.block.fail()
         else:
             self._tablespace.rollback(own)
             if not bound.ready.read_only:
@@ -311,12 +310,14 @@ class Execution:
                 try:
                     if not ready.read_only and (self._settings.read_only or ready.plan.concurrently):
                         self._check_may_write(ready.plan, own=own)
-                    if one_turn:
-                        outcome = run_now(bound, workspace, clock)
-                    else:
+                    if not one_turn:
                         outcome = await self._in_turns(transaction, bound, clock, stale, limited=limited)
-                    if own and transaction.instant and not ready.read_only:
-                        self._end_turn(transaction)
+                    elif bound.many:
+                        outcome = run_rows(ready.plan, bound.values, workspace, clock)
+                    else:
+                        outcome = ready.plan.run(workspace, bound.values, clock)  # type: ignore[arg-type]
+                    if own and not ready.read_only and transaction.instant:
+                        self._end_turn(workspace)
                     return outcome
                 except MustWait as conflict:
                     workspace.undo(mark)
@@ -325,6 +326,7 @@ class Execution:
                         catalog = workspace.catalog
                     if own and self._isolate(transaction, ready):
                         workspace = transaction.workspace
+                        clock = transaction.clock(self._settings.zone)
                     await self._waits.for_lock(transaction, conflict)
                 except SourceChanged:
                     workspace.undo(mark)
@@ -365,13 +367,13 @@ class Execution:
         transaction.begin_statement()
         return True
 
-    def _end_turn(self, transaction: Transaction) -> None:
+    def _end_turn(self, workspace: Workspace) -> None:
         """Before the commit of what has run in one turn, and so without locks: nothing may be waited for.
 
         MustWait, if something must: then all of it is undone. SqlError 23503, of checks that were put off.
         """
-        if transaction.workspace.deferred is not None:
-            settle_deferred(transaction.workspace)
+        if workspace.deferred is not None:
+            settle_deferred(workspace)
         if self._tablespace.log.is_full:
             raise MustWait(self._tablespace.log_room())
 
@@ -487,14 +489,11 @@ def answer(session: TransactionBlock, plan: Plan, outcome: PlanOutcome) -> Resul
     return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
 
-def run_now(bound: BoundStatement, workspace: Workspace, clock: Clock) -> PlanOutcome:
-    """Run a plan in one go, for its parameters or for each row of them."""
-    plan, values = bound.ready.plan, bound.values
-    if not bound.many:
-        return plan.run(workspace, values, clock)  # type: ignore[arg-type]
+def run_rows(plan: Plan, rows: Sequence[Any], workspace: Workspace, clock: Clock) -> PlanOutcome:
+    """Run a plan in one go, for each row of parameters."""
     if plan.columns is not None:
-        return gathered(plan, (plan.run(workspace, row, clock) for row in values))
-    return plan.run_many(workspace, values, clock)
+        return gathered(plan, (plan.run(workspace, row, clock) for row in rows))
+    return plan.run_many(workspace, rows, clock)
 
 
 def gathered(plan: Plan, outcomes: Iterable[PlanOutcome]) -> PlanOutcome:

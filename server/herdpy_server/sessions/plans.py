@@ -152,8 +152,12 @@ class Prepared:
         ready = self.ready
         if ready is None or ready.catalog is not catalog or ready.engine != engine:
             ready = self._make(catalog, engine)
+        converters = self._converters
         try:
-            return ready, self._convert(params)
+            if len(params) != len(converters):
+                raise _wrong_count(len(converters), len(params))
+            datums = [c(v) if v is not None else None for c, v in zip(converters, params, strict=True)]
+            return ready, tuple(datums)
         except SqlError as error:
             typed = self._by_values(error, [params])
         return typed.bound(catalog, engine, params)
@@ -239,14 +243,6 @@ class Prepared:
         if self._columnar is not None and self._columnar[0].version < version:
             self._columnar = None
         return self.ready is None and self._columnar is None
-
-    def _convert(self, params: Sequence[object]) -> tuple[Datum, ...]:
-        converters = self._converters
-        if len(params) != len(converters):
-            raise _wrong_count(len(converters), len(params))
-        if not converters:
-            return ()
-        return tuple([c(v) if v is not None else None for c, v in zip(converters, params, strict=True)])
 
 
 class ParameterCountError(SqlError):

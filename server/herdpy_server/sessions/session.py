@@ -25,13 +25,13 @@ from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, s
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.control import CONTROLS
 from herdpy_server.sessions.cursors import Cursors
-from herdpy_server.sessions.deadline import CANCELLED
 from herdpy_server.sessions.execution import Execution
 from herdpy_server.sessions.plans import ParameterCountError, PlanCache, Prepared
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
 from herdpy_server.sessions.request_ids import name_in, without_name
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.waits import CANCELLED
 from herdpy_server.tablespace import Tablespace
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
@@ -74,7 +74,9 @@ class Session(TransactionBlock):
         statements = self.plans.statements(sql)
         if len(statements) == 1:
             answer = await self.execution.statement(statements[0], params)
-            return await self._whole(answer) if answer.is_under_way else answer
+            if answer.stream is None and answer.copy is None:
+                return answer
+            return await self._whole(answer)
         if params:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
         results = await self.execute_all(sql)
@@ -194,7 +196,7 @@ class Session(TransactionBlock):
             if own:
                 await self.rollback()
             else:
-                self.failed = True
+                self.fail()
             await self.checks.confirm(error, transaction.workspace)
             raise
         if own and self.autocommit:

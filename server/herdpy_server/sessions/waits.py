@@ -1,8 +1,10 @@
 """What the running statement of a session waits for: locks, memory, the log, DuckDB; and how its waiting
 ends.
 
-Below ``block``. A statement is cancelled from outside, or its time is up: then what it waits for is made to
-fail, and what computes is interrupted.
+Below ``block``. A statement is cancelled from outside, or its time is up (:class:`StatementDeadline`): then
+what it waits for is made to fail, and what computes is interrupted. Loops over rows ask for the deadline now
+and then, through the workspace. What waits for something that knows no clock is given an alarm: a timer that
+stops the waiting.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from herdpy.log.wait import Wait
-from herdpy_server.sessions.deadline import CANCELLED, StatementDeadline
 from herdpy_server.tablespace import Tablespace, Transaction
 from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.columnar import Interrupt
@@ -29,7 +31,60 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CANCELLED = "canceling statement due to user request"
+TIMED_OUT = "canceling statement due to statement timeout"
+
 _STOP_AGAIN_S = 0.05
+
+
+class StatementDeadline:
+    """With the running statement of one session. ``end`` may be called from any thread.
+
+    Attributes:
+        loop: the loop that runs the session; None where threads do.
+    """
+
+    __slots__ = ("_deadline", "_error", "loop")
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._error: SqlError | None = None
+        self._deadline: float | None = None
+
+    def begin(self, seconds: float | None) -> None:
+        """A statement begins, which may take so long (None: for ever)."""
+        self._error = None
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def end(self, error: SqlError) -> None:
+        """Make the next ``check`` raise ``error``."""
+        self._error = error
+
+    def check(self) -> None:
+        """SqlError (57014, or why the session was closed) when the statement shall end."""
+        if self._error is not None:
+            raise self._error
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise SqlError("57014", TIMED_OUT)
+
+    @contextlib.contextmanager
+    def alarm(self, stop: Callable[[str], object]) -> Iterator[None]:
+        """Call ``stop`` with a message if time is up within the block: on ``loop``, or from a thread."""
+        if self._deadline is None:
+            yield
+            return
+        left_s = max(self._deadline - time.monotonic(), 0)
+        timer: asyncio.TimerHandle | threading.Timer
+        if self.loop is not None:
+            timer = self.loop.call_later(left_s, stop, TIMED_OUT)
+        else:
+            timer = threading.Timer(left_s, stop, (TIMED_OUT,))
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class StatementWaits:

@@ -17,7 +17,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.extracts import extractor
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import library_call
 from herdpy_sql.expr.resolve import can_coerce, no_function
@@ -197,15 +196,7 @@ def _now_as(target: SqlType) -> Callable[[ExprBinder, Any], n.Expr]:
 
 
 def _extract(binder: ExprBinder, node: exp.Extract) -> n.Expr:
-    source = binder.bind(node.expression)
-    if source.type.base is Base.UNKNOWN:
-        raise NotOwn("extract from a literal")
-    if source.type.base is Base.INTERVAL:
-        unit = n.Const(t.TEXT, node.name.lower())
-        found = library_call("extract", [unit, source], binder.params)
-        assert found is not None
-        return found
-    return folded(n.Call(t.NUMERIC, extractor(node.name, source.type.base), (source,)))
+    return by_name(binder, "extract", [exp.Literal.string(node.name.lower()), node.expression])
 
 
 def _at_time_zone(binder: ExprBinder, node: exp.AtTimeZone) -> n.Expr:

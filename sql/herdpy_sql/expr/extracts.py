@@ -7,6 +7,7 @@ double precision and has, is the library's.
 from __future__ import annotations
 
 import functools
+import math
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from herdpy.codec.kinds import (
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
-from herdpy_sql.expr.nodes import Function, NotOwn
+from herdpy_sql.expr.nodes import Function
 from herdpy_sql.types import Base
 from herdpy_sql.values.moments import (
     DAY_US,
@@ -93,7 +94,12 @@ _SPELLINGS = {
 _ALIASES = {alias: unit for unit, aliases in _SPELLINGS.items() for alias in aliases.split()}
 MONOTONOUS = frozenset({"year", "isoyear", "decade", "century", "millennium", "julian", "epoch"})
 """The fields that are infinite of an infinite moment; the others are NULL of one."""
-_FORMS = frozenset({B.DATE, B.TIME, B.TIMESTAMP, B.TIMESTAMPTZ})
+OFFSETS: dict[str, Callable[[int], float]] = {
+    "timezone": float,
+    "timezone_hour": lambda seconds: float(int(seconds / 3600)),
+    "timezone_minute": lambda seconds: math.fmod(int(seconds / 60), 60),
+}
+"""The fields of a zone, of its offset in seconds."""
 _FIELDS = frozenset({*_OF_DAYS, *_OF_TIME, "epoch"})
 
 
@@ -107,20 +113,18 @@ def is_field(unit: str) -> bool:
     return unit in _SPELLINGS or unit in _FIELDS
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=1024)
 def extractor(field: str, base: Base) -> Function:
-    """What extracts ``field`` from datums of ``base``.
-
-    NotOwn for a field that is not evaluated here. One that the type does not have fails when it runs.
-    """
+    """What extracts ``field`` from datums of ``base``. One that the type does not have fails when it runs."""
     field = unit_of(field)
     name = f"extract({field})"
-    if base not in _FORMS or field not in _FIELDS:
-        raise NotOwn(name)
+    if not has_field(base, field):
+        return Function(name, lambda *_: _refuse(field, base))
     if field == "epoch":
         return Function(name, _epoch(base))
-    if (base is B.DATE and field in _OF_TIME) or (base is B.TIME and field in _OF_DAYS):
-        return Function(name, lambda value: _refuse(field, base))
+    if field in OFFSETS:
+        offset = OFFSETS[field]
+        return Function(name, lambda clock, us: _offset(offset, clock, us), needs_clock=True)
     if field in _OF_TIME:
         of_time = _OF_TIME[field]
         if base is B.TIME:
@@ -134,13 +138,33 @@ def extractor(field: str, base: Base) -> Function:
     return _of_timestamp(name, base, lambda us: Decimal(of_days(us // DAY_US)))
 
 
+def has_field(base: Base, field: str) -> bool:
+    """Whether moments of that type have the field."""
+    if field == "epoch":
+        return True
+    if field in OFFSETS:
+        return base is B.TIMESTAMPTZ
+    if field in _OF_TIME:
+        return base is not B.DATE
+    return field in _OF_DAYS and base is not B.TIME
+
+
+def _offset(offset: Callable[[int], float], clock: Clock, us: int) -> Decimal | None:
+    """Of the session's zone at that moment; NULL of an infinite one, which has none."""
+    if us in _INFINITE:
+        return None
+    return Decimal(int(offset((zones.to_local(us, clock.zone) - us) // 1_000_000)))
+
+
 def _julian(us: int) -> Decimal:
     days, rest = divmod(us, DAY_US)
     return numeric.add(Decimal(days + 2_440_588), numeric.divide(Decimal(rest), Decimal(DAY_US)))
 
 
 def _refuse(field: str, base: Base) -> None:
-    raise SqlError("0A000", f'unit "{field}" not supported for type {base.value}')
+    if is_field(field):
+        raise SqlError("0A000", f'unit "{field}" not supported for type {base.value}')
+    raise SqlError("22023", f'unit "{field}" not recognized for type {base.value}')
 
 
 def _of_timestamp(name: str, base: Base, of_local: Callable[[int], Decimal]) -> Function:

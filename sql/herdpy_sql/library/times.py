@@ -25,14 +25,15 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.expr.extracts import (
     MONOTONOUS,
+    OFFSETS,
     extractor,
+    has_field,
     is_field,
     is_within_day,
     truncate,
     truncate_zoned,
     unit_of,
 )
-from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.library.routine import add, routine
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, array_of
@@ -373,17 +374,8 @@ def _avg(values: Any) -> Interval | None:
     return None if total is None else intervals.divide(total, sum(one is not None for one in values))
 
 
-_OFFSETS: dict[str, Callable[[int], float]] = {
-    "timezone": float,
-    "timezone_hour": lambda seconds: float(int(seconds / 3600)),
-    "timezone_minute": lambda seconds: math.fmod(int(seconds / 60), 60),
-}
 _INFINITIES = {TIMESTAMP_INFINITY: math.inf, TIMESTAMP_NEGATIVE_INFINITY: -math.inf}
 _DATES = {DATE_INFINITY: TIMESTAMP_INFINITY, DATE_NEGATIVE_INFINITY: TIMESTAMP_NEGATIVE_INFINITY}
-
-
-def _unknown(unit: str, base: Base) -> SqlError:
-    return SqlError("22023", f'unit "{unit}" not recognized for type {base.value}')
 
 
 def _of_local(unit: str, us: int, base: Base) -> float:
@@ -397,12 +389,9 @@ def _of_local(unit: str, us: int, base: Base) -> float:
             return minute_us // 1_000_000 * 1e3 + minute_us % 1_000_000 / 1e3
         case "julian" if base is not Base.TIME:
             return us // DAY_US + 2_440_588 + us % DAY_US / 1e6 / 86_400.0
-    if name in _OFFSETS:
+    if name in OFFSETS:
         raise SqlError("0A000", f'unit "{unit}" not supported for type {base.value}')
-    try:
-        found = extractor(name, base).implementation(us)
-    except NotOwn:
-        raise _unknown(unit, base) from None
+    found = extractor(name, base).implementation(us)
     assert isinstance(found, Decimal)
     return float(found)
 
@@ -413,7 +402,7 @@ def _of_timestamp(unit: str, us: int, base: Base = Base.TIMESTAMP) -> float | No
         return float(us) / 1e6 if name == "epoch" else _of_local(unit, us, base)
     if name in MONOTONOUS:
         return _INFINITIES[us]
-    if name not in _OFFSETS:
+    if name not in OFFSETS:
         _of_local(unit, 0, base)  # what is wrong with the unit is wrong with it here, too
     return None
 
@@ -456,8 +445,8 @@ def _of_moment(clock: Clock, unit: str, us: int) -> float | None:
     if us in _INFINITIES or name == "epoch":
         return _of_timestamp(unit, us, Base.TIMESTAMPTZ)
     local = zones.to_local(us, clock.zone)
-    if name in _OFFSETS:
-        return _OFFSETS[name]((local - us) // 1_000_000)
+    if name in OFFSETS:
+        return OFFSETS[name]((local - us) // 1_000_000)
     if name in {"second", "milliseconds", "julian"}:
         return _of_local(unit, local, Base.TIMESTAMPTZ)
     return _of_local(unit, local, Base.TIMESTAMP)
@@ -476,17 +465,63 @@ def _of_interval(unit: str, value: Interval) -> float:
 add("date_part", (t.TEXT, t.TIMESTAMP), t.DOUBLE, _of_timestamp, duck=_duck_part)
 
 
-# extract of what the columnar engine has no form for: its unit is one that ``extractor`` has.
+# ---------------------------------------------------------------------------- extract
+
+_NO_INFINITY = "error('SQLSTATE 0A000: NaN and infinity are not supported in type numeric')"
+_DUCK_OFFSETS = {"timezone": "{0}", "timezone_hour": "{0} // 3600", "timezone_minute": "{0} // 60 % 60"}
+_SCALED = {"second": 6, "milliseconds": 3, "microseconds": 0}
+"""Digits after the point of what is counted in microseconds."""
 
 
-@routine("extract", (t.TEXT, t.TIMESTAMPTZ), t.NUMERIC, clocked=True)
+def _duck_extract(unit: Typed, x: Typed) -> Typed | None:
+    """Vectorised for a field that is known; seconds and the epoch with six fraction digits."""
+    field, base = unit_of(constant_text(unit) or ""), x.base
+    if not has_field(base, field) or field == "julian":
+        return None
+    if field == "epoch":
+        return once(x, _duck_epoch)
+    if field in _DUCK_OFFSETS:
+        seconds = _DUCK_OFFSETS[field].format(f"pg_offset({x.sql})")
+        return typed(f"CAST({seconds} AS DECIMAL(10,0))", t.NUMERIC, x, dec=(10, 0))
+    if base is Base.TIMESTAMPTZ:  # its fields are those of the session's clock
+        x = retyped(x, f"CAST({x.sql} AS TIMESTAMP)", t.TIMESTAMP)
+    if field not in _SCALED:
+        whole = WHOLE_FIELDS[field]
+        return once(
+            x, lambda x: _duck_finite(x, f"CAST({whole.format(x.sql)} AS DECIMAL(10,0))", field, (10, 0))
+        )
+    scale = _SCALED[field]
+    sql = f"CAST(CAST(microsecond({x.sql}) AS BIGINT) AS DECIMAL(10,0))"
+    if scale:
+        small = format(10**-scale, f".{scale}f")
+        sql = f"CAST({sql} * CAST('{small}' AS DECIMAL({scale},{scale})) AS DECIMAL({10 + scale},{scale}))"
+    return typed(sql, t.NUMERIC, x, dec=(10 + scale, scale))
+
+
+def _duck_epoch(x: Typed) -> Typed:
+    if x.base is Base.DATE:
+        return _duck_finite(x, f"CAST(CAST(epoch({x.sql}) AS BIGINT) AS DECIMAL(19,0))", "epoch", (19, 0))
+    micros = f"CAST(epoch_us({x.sql}) AS DECIMAL(19,0))"
+    sql = f"CAST({micros} * CAST('0.000001' AS DECIMAL(6,6)) AS DECIMAL(26,6))"
+    return _duck_finite(x, sql, "epoch", (26, 6))
+
+
+def _duck_finite(x: Typed, sql: str, field: str, dec: tuple[int, int]) -> Typed:
+    """A field; or the error that NUMERIC, which has no infinity here, makes of an infinite one."""
+    if field in MONOTONOUS and x.base is not Base.TIME:
+        sql = f"CASE WHEN isinf({x.sql}) THEN {_NO_INFINITY} ELSE {sql} END"
+    return typed(sql, t.NUMERIC, x, dec=dec)
+
+
+@routine("extract", (t.TEXT, t.TIMESTAMPTZ), t.NUMERIC, clocked=True, duck=_duck_extract)
 def _extract_of_moment(clock: Clock, unit: str, us: int) -> Datum:
-    return extractor(unit, Base.TIMESTAMPTZ).implementation(clock, us)
+    function = extractor(unit, Base.TIMESTAMPTZ)
+    return function.implementation(clock, us) if function.needs_clock else function.implementation(us)
 
 
 def _extract(base: Base) -> Callable[[str, int], Datum]:
     return lambda unit, value: extractor(unit, base).implementation(value)
 
 
-add("extract", (t.TEXT, t.TIMESTAMP), t.NUMERIC, _extract(Base.TIMESTAMP))
-add("extract", (t.TEXT, t.DATE), t.NUMERIC, _extract(Base.DATE))
+for _type in (t.TIMESTAMP, t.DATE, t.TIME):
+    add("extract", (t.TEXT, _type), t.NUMERIC, _extract(_type.base), duck=_duck_extract)

@@ -15,9 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.extras import needed
 from herdpy.cli.output import write_document, write_table
 from herdpy.cli.snapshot import grpc_door
-from herdpy.cli.target import JsonOption, needed
+from herdpy.cli.target import JsonOption
 
 HELP = """Look after one running server: its sessions, settings, ledgers and log levels.
 

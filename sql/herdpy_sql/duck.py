@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from herdpy.codec.kinds import Kind
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, TEXT, Base, SqlType
+from herdpy_sql.types import NUMERIC, TEXT, Base, SqlType
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -283,10 +283,3 @@ def constant_text(x: Typed) -> str | None:
     """The text that ``x`` is, if it is a quoted one; None of what is known only when the query runs."""
     found = _TEXT_CONSTANT.fullmatch(x.sql)
     return None if found is None else found[1].replace("''", "'")
-
-
-def integer_type(value: int) -> SqlType | None:
-    """The type of an integer literal, None when only NUMERIC holds it."""
-    if -(2**31) <= value < 2**31:
-        return INTEGER
-    return BIGINT if -(2**63) <= value < 2**63 else None

@@ -14,12 +14,13 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.literals import number_literal
 from herdpy_sql.columnar.macros import BARE, copies
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, typed
 from herdpy_sql.expr.operators import BINARY, UNARY
 from herdpy_sql.expr.resolve import Signature, choose, no_function, no_operator
-from herdpy_sql.types import BIGINT, INTEGER, SqlType
+from herdpy_sql.types import SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -87,22 +88,12 @@ def _binary(binder: Binder, node: Any, scope: Scope) -> Typed:
     return found
 
 
-_LEAST = {
-    str(-least): Typed(f"CAST('{least}' AS {type_.base.value})", type_, literal=str(least))
-    for type_, least in ((INTEGER, -(2**31)), (BIGINT, -(2**63)))
-}
-
-
 @handles(exp.Neg)
 def _negate(binder: Binder, node: Any, scope: Scope) -> Typed:
     inner = node.this.unnest()
-    least = _LEAST.get(inner.name) if isinstance(inner, exp.Literal) and not inner.is_string else None
-    if least is not None:  # PostgreSQL reads the sign with the digits: -2147483648 is an integer
-        return least
-    x = binder.bind(node.this, scope)
-    if x.literal is not None and not x.unknown and not x.literal.startswith("-"):
-        return Typed(f"(-{x.sql})", x.type, literal="-" + x.literal)
-    return operate(binder, "-", x)
+    if isinstance(inner, exp.Literal) and not inner.is_string:  # the sign is read with the digits
+        return number_literal("-" + str(inner.this))
+    return operate(binder, "-", binder.bind(node.this, scope))
 
 
 @handles(exp.BitwiseNot)

@@ -20,7 +20,6 @@ from herdpy_sql.duck import (
     MAX_DIGITS,
     NUMBERS,
     STRINGS,
-    TIMES,
     Typed,
     cast_text,
     column_dec,
@@ -51,9 +50,10 @@ LIBRARY_TYPES = frozenset(
 """Types that DuckDB has no macros for: their casts are the library's alone."""
 
 
-def no_cast(x: Typed, target: SqlType) -> SqlError:
-    """The error for a cast that does not exist."""
-    return SqlError("42846", f"cannot cast type {x.type.base.value} to {target.base.value}")
+def _check(source: SqlType, target: SqlType) -> None:
+    """SqlError 42846 for a cast that does not exist."""
+    if not castable(source, target, "explicit"):
+        raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
 
 
 def settle(binder: Binder, x: Typed, target: SqlType) -> Typed:
@@ -117,8 +117,7 @@ def settled(binder: Binder, x: Typed, target: SqlType) -> Typed:
 def library_cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)`` as the library has it: what no native cast can do."""
     source = full_type(x)
-    if not castable(source, target, "explicit"):
-        raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
+    _check(source, target)
     if source.base is target.base is Base.ARRAY:
         target = with_dimensions(target, source.dimensions)
     return invoke(binder, Resolved("cast", 0, (source,), target), [x])
@@ -211,6 +210,7 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
         if target.base in (Base.VARCHAR, Base.CHAR):
             return limit_length(x, target)
         return x
+    _check(full_type(x), target)
     source, wanted, sql = x.base, target.base, x.sql
     if wanted in STRINGS:
         return limit_length(as_text(binder, x), target)
@@ -226,19 +226,12 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
         return x
     if source in NUMBERS and wanted in NUMBERS:
         return _number(x, target)
-    name = duck_type(target)
-    plain = retyped(x, f"CAST({sql} AS {name})", target)
-    if source is Base.BOOLEAN and wanted is Base.INTEGER:
-        return plain
     if source is Base.INTEGER and wanted is Base.BOOLEAN:
         return retyped(x, f"({sql} <> 0)", target)
-    if source in TIMES and wanted in TIMES:
-        return plain
-    if source in (Base.TIMESTAMP, Base.TIMESTAMPTZ) and wanted is Base.TIME:
+    if wanted is Base.TIME:
         inner = sql if source is Base.TIMESTAMP else f"CAST({sql} AS TIMESTAMP)"
         return retyped(x, f"pg_timeofday({inner})", target)
-
-    raise no_cast(x, target)
+    return retyped(x, f"CAST({sql} AS {duck_type(target)})", target)
 
 
 def _number(x: Typed, target: SqlType) -> Typed:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from herdpy_sql.duck import Typed, column_dec, over_elements, retyped
+from herdpy_sql.duck import Typed, column_dec, duck_type, over_elements, retyped
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.binder import number
 from herdpy_sql.types import NUMERIC, Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.form import quote
@@ -36,6 +37,21 @@ def decimal_literal(value: Decimal) -> Typed:
     if precision <= 38:
         return Typed(f"CAST('{text}' AS DECIMAL({precision},{scale}))", NUMERIC, dec=(precision, scale))
     return Typed(f"'{text}'", NUMERIC)
+
+
+def number_literal(text: str) -> Typed:
+    """A number as it is written, with its sign: -2147483648 is an INTEGER."""
+    found = number(text)
+    if found.type.base is Base.NUMERIC:
+        assert isinstance(found.value, Decimal)
+        return decimal_literal(found.value)
+    value, type_ = str(found.value), found.type
+    if type_.base is Base.BIGINT or value == _LEAST:  # DuckDB reads the digits without the sign
+        return Typed(f"CAST('{value}' AS {duck_type(type_)})", type_, literal=value)
+    return Typed(f"({value})" if value[0] == "-" else value, type_, literal=value)
+
+
+_LEAST = str(-(2**31))
 
 
 def parse(x: Typed, text: str, target: SqlType) -> Typed:

@@ -21,7 +21,6 @@ from herdpy_sql.columnar.scope import Scope, from_column
 from herdpy_sql.duck import (
     STRINGS,
     Typed,
-    integer_type,
     let,
     numeric_text,
     once,
@@ -32,8 +31,7 @@ from herdpy_sql.duck import (
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.expr.typenames import of_moment, sql_type
-from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
-from herdpy_sql.values.numeric import parse_numeric
+from herdpy_sql.types import BOOLEAN, TEXT, UNKNOWN, Base
 
 
 @handles(exp.Column)
@@ -64,14 +62,7 @@ def _column(binder: Binder, node: Any, scope: Scope) -> Typed:
 def _literal(binder: Binder, node: Any, scope: Scope) -> Typed:
     if node.is_string:
         return Typed("", UNKNOWN, literal=str(node.this))
-    text = str(node.this)
-    if text.isdigit():
-        value = int(text)
-        type_ = integer_type(value)
-        if type_ is not None:
-            sql = str(value) if type_ is INTEGER else f"CAST({value} AS BIGINT)"
-            return Typed(sql, type_, literal=str(value))
-    return literals.decimal_literal(parse_numeric(text))
+    return literals.number_literal(str(node.this))
 
 
 @handles(exp.Boolean)

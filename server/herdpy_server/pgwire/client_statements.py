@@ -152,9 +152,10 @@ class BindPattern:
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
+        spent: the portal of a point statement that ran in a transaction; it has no rows left.
     """
 
-    __slots__ = ("columns", "decoders", "form", "head", "results", "tail", "zone")
+    __slots__ = ("columns", "decoders", "form", "head", "results", "spent", "tail", "zone")
 
     def __init__(self, bound: ClientStatement, formats: Formats, results: Formats, zone: str) -> None:
         """SqlError 22023 for a format that is not there."""
@@ -165,6 +166,7 @@ class BindPattern:
         self.tail = _shorts(results)
         self.form: AnswerForm | None = None
         self.columns: Sequence[OutputColumn] | None = None
+        self.spent: ClientPortal | None = None
 
     def datums(self, values: list[bytes | None]) -> tuple[Datum, ...]:
         """The datums of a message that was taken apart. SqlError as the types say of the bytes."""

@@ -321,7 +321,7 @@ class Conversation:
         if settings.commit_position is not self._told_position:
             self._told_position = settings.commit_position
             self.out.append(backend.parameter_status(COMMIT_POSITION, self._told_position))
-        status = session.status
+        status = "idle" if session.transaction is None else session.status
         self.out.append(_READY[status])
         self.connection.flush = True
         if self.idling is not None:

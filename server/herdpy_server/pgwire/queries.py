@@ -283,11 +283,15 @@ def _keep_spent(
 ) -> None:
     """Make the portal that outlives a Sync within a transaction; it has no rows left."""
     session = conversation.session
-    session.drop_portal("")
+    if "" in session.portals and session.portals[""].is_large:
+        session.drop_portal("")
     session.portals[""] = portal = Portal("", bound.statement, datums)
     portal.spent = True
     portal.depth = session.depth
-    conversation.portals[""] = ClientPortal(portal, bound, pattern.results)
+    if pattern.spent is None:
+        pattern.spent = ClientPortal(portal, bound, pattern.results)
+    pattern.spent.portal = portal
+    conversation.portals[""] = pattern.spent
 
 
 def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
@@ -354,7 +358,9 @@ def _send_alone(conversation: Conversation, form: AnswerForm, result: Result) ->
     session = conversation.session
     if session.notices:
         conversation.notify()
-    out.append(backend.command_complete(result.tag))
+    plan = result.plan
+    tag = plan if isinstance(plan, str) else plan.command_tag(result.rowcount)
+    out.append(backend.command_complete(tag))
     if conversation.portals and session.transaction is None:
         conversation.portals.clear()
     conversation.ready()

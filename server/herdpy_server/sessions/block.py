@@ -8,6 +8,7 @@ is given the block.
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import TYPE_CHECKING, cast
 
 from herdpy.log import LogError
@@ -22,7 +23,7 @@ from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.time_slices import is_large, let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
 from herdpy_server.store import Mark
-from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, now_us, sql_error
+from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, sql_error
 from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.sequences import SequenceMemory
@@ -80,8 +81,8 @@ class TransactionBlock:
         self.tablespace = tablespace
         self.plans = plans
         self._store = tablespace.store
-        committed = tablespace.catalog
-        self._catalog = committed, committed.path, committed  # what is committed, along which path, and that
+        seen = tablespace.catalog
+        self._catalog = seen, seen.path, seen  # the newest one that was seen, along which path, and that
         self.autocommit = True
         self.settings = Settings()
         self.waits = StatementWaits(tablespace, self.settings)
@@ -119,9 +120,9 @@ class TransactionBlock:
     def begins(self, text: str) -> None:
         """A statement begins, whose time runs from now."""
         self.text = self.source = text
-        self.text_began_us = now_us()
+        self.text_began_us = time_ns() // 1000
         self.is_running = True
-        self.waits.begin_statement()
+        self.waits.deadline.begin(self.settings.statement_timeout_s)
 
     @property
     def streams(self) -> bool:
@@ -186,13 +187,11 @@ class TransactionBlock:
     def catalog(self) -> Catalog:
         """The catalog that the next statement sees."""
         transaction, path = self.transaction, self.settings.path
-        if transaction is not None:
-            return transaction.workspace.catalog.along(path)
-        committed = self._store.visible_catalog[0]
+        seen = self._store.visible_catalog[0] if transaction is None else transaction.workspace.catalog
         before, way, found = self._catalog
-        if committed is not before or path is not way:
-            found = committed.along(path)
-            self._catalog = committed, path, found
+        if seen is not before or path is not way:
+            found = seen.along(path)
+            self._catalog = seen, path, found
         return found
 
     def act_as(self, effective_role: EffectiveRole) -> None:

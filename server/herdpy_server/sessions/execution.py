@@ -209,7 +209,10 @@ class Execution:
                 await checks.vouch(plan)
             if not is_small:
                 await let_go(own)
-        return answer(block, plan, outcome)
+        if plan.remarks:
+            remark(block, plan)
+        count = outcome.count if bound.ready.counts else -1
+        return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
     async def _admit(self, bound: BoundStatement) -> None:
         """Before a plan that reads, where it may not yet: wait until this replica may be read."""
@@ -296,8 +299,13 @@ class Execution:
         if bound.many and bound.ready.asks:
             return await self._each(transaction, bound)
         own = transaction is not self.block.transaction
-        clock = self._begin_run(transaction, bound, own=own, limited=limited)
-        workspace = transaction.workspace
+        ready, workspace = bound.ready, transaction.workspace
+        if not ready.only_locks and (not own or workspace.has_snapshot):
+            transaction.begin_statement()
+        workspace.watch = self._waits.check
+        if ready.is_limited and limited and not bound.many:
+            self._limit(workspace)
+        clock = transaction.clock(self._settings.zone)
         mark = _START if own and transaction.instant else workspace.mark()
         stale = 0
         try:
@@ -341,18 +349,10 @@ class Execution:
             workspace.undo(mark)
             raise
 
-    def _begin_run(
-        self, transaction: Transaction, bound: BoundStatement, *, own: bool, limited: bool
-    ) -> Clock:
-        """A plan begins to read or write; the time that it sees."""
-        ready, workspace = bound.ready, transaction.workspace
-        if not ready.only_locks and (not own or workspace.has_snapshot):
-            transaction.begin_statement()
-        workspace.watch = self._waits.check
-        is_limited = limited and ready.is_limited and not bound.many
-        if is_limited and self._settings.engine == "auto" and self.block.streams:
+    def _limit(self, workspace: Workspace) -> None:
+        """A plan begins that may have its share of the loop."""
+        if self._settings.engine == "auto" and self.block.streams:
             workspace.watch = self._share.begin()
-        return transaction.clock(self._settings.zone)
 
     def _isolate(self, transaction: Transaction, ready: ReadyPlan) -> bool:
         """A statement's own transaction that was to take one turn needs several: from now on others may come
@@ -474,19 +474,16 @@ class Execution:
 
 _KEPT = 1000
 """Notices that are kept for a client that does not ask for any."""
-_COUNTING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT"})
 
 
-def answer(session: TransactionBlock, plan: Plan, outcome: PlanOutcome) -> Result:
-    """The result of a statement; its remarks become the session's notices."""
-    least = session.settings["client_min_messages"] if plan.remarks else ""
-    for remark in plan.remarks:
-        notice = SessionNotice(*remark)
+def remark(session: TransactionBlock, plan: Plan) -> None:
+    """A plan's remarks become the session's notices."""
+    least = session.settings["client_min_messages"]
+    for one in plan.remarks:
+        notice = SessionNotice(*one)
         if notice.is_wanted(least):
             session.notices.append(notice)
             del session.notices[:-_KEPT]
-    count = outcome.count if plan.columns is not None or plan.tag in _COUNTING else -1
-    return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
 
 def run_rows(plan: Plan, rows: Sequence[Any], workspace: Workspace, clock: Clock) -> PlanOutcome:

@@ -39,6 +39,8 @@ _NOT_PLAIN = re.compile(r"""['"$\\]|--|/\*|;(?!\s*\Z)""")
 _MAX_INTEGER = 2**31 - 1
 _LONG_TEXT = 4096
 
+_COUNTING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT"})
+
 _ANY = Catalog()
 """Stands for the catalogs of what was found: it is no matter of theirs."""
 
@@ -60,7 +62,7 @@ class ReadyPlan:
             needs no lock, no transaction and no place in the log.
         asks: the columnar engine is asked first.
         is_streamed: its rows are those of the columnar engine, and may be made when they are wanted.
-        only_locks: it is LOCK TABLE.
+        only_locks: it is LOCK TABLE. ``counts``: its answer has a number of rows.
         is_limited, is_sliced, is_stepped: how it shares the loop, see ``time_slices``. A point statement
             need not. ``one_turn``: no run of it leaves a turn to others.
     """
@@ -68,6 +70,7 @@ class ReadyPlan:
     __slots__ = (
         "asks",
         "catalog",
+        "counts",
         "engine",
         "is_limited",
         "is_sliced",
@@ -89,6 +92,7 @@ class ReadyPlan:
         self.read_only = plan.read_only
         self.asks = plan.source is not None
         self.reads_now = plan.read_only and not self.asks
+        self.counts = plan.columns is not None or plan.tag in _COUNTING
         self.only_locks = isinstance(plan, LockTablePlan)
         self.is_streamed = type(plan) is ColumnarSelect
         self.is_limited = not plan.brief and type(plan) in LIMITED and is_limited(plan)

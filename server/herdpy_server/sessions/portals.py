@@ -9,11 +9,11 @@ with their transaction, but for cursors WITH HOLD.
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.cursor_buffer import Backward, CursorBuffer, Forward, Keep
 from herdpy_server.sessions.result import Delivery, Result
-from herdpy_server.tablespace import now_us
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Portal:
         self.request_id = b""
         self.scrolls = False
         self.source = "" if statement is None else statement.source
-        self.made_us = now_us()
+        self.made_us = time_ns() // 1000
 
     @property
     def has_run(self) -> bool:

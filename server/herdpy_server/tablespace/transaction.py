@@ -60,7 +60,7 @@ class Transaction:
         self.partner = None
         self.log_generation = log_generation
         self.lock_timeout_s = lock_timeout_s
-        self.started_us = now_us()
+        self.started_us = time.time_ns() // 1000
 
     def begin_statement(self) -> None:
         """A statement begins to read or write. SqlError 72000 when its snapshot is too old."""

@@ -40,6 +40,19 @@ class Base(enum.Enum):
     JSONB = "jsonb"
     VECTOR = "vector"
     ENUM = "enum"
+    OID = "oid"
+    XID = "xid"
+    NAME = "name"
+    CHAR_BYTE = '"char"'
+    REGCLASS = "regclass"
+    REGTYPE = "regtype"
+    REGPROC = "regproc"
+    REGPROCEDURE = "regprocedure"
+    REGNAMESPACE = "regnamespace"
+    REGROLE = "regrole"
+    INT2VECTOR = "int2vector"
+    OIDVECTOR = "oidvector"
+    RECORD = "record"
     UNKNOWN = "unknown"  # a literal or parameter whose type its place will decide
 
 
@@ -94,6 +107,23 @@ FACTS = {
     Base.VECTOR: TypeFacts(Kind.VECTOR, 16300, 16301, "U", words=("VECTOR",)),  # an extension's; fixed here
     Base.ENUM: TypeFacts(Kind.FLOAT64, None, None, "E"),  # the place of the label among the others
     Base.ARRAY: TypeFacts(Kind.ARRAY, None, None, "A"),
+    Base.OID: TypeFacts(Kind.INT64, 26, 1028, "N", words=("oid",), size=4, preferred=True),
+    Base.XID: TypeFacts(Kind.INT64, 28, 1011, "U", words=("xid",), size=4),
+    Base.NAME: TypeFacts(Kind.TEXT, 19, 1003, "S", words=("NAME", "name")),
+    Base.CHAR_BYTE: TypeFacts(Kind.TEXT, 18, 1002, "Z", "char", ("char",), 1),
+    Base.REGCLASS: TypeFacts(Kind.TEXT, 2205, 2210, "N", words=("regclass",), size=4, comparable=False),
+    Base.REGTYPE: TypeFacts(Kind.TEXT, 2206, 2211, "N", words=("regtype",), size=4, comparable=False),
+    Base.REGPROC: TypeFacts(Kind.TEXT, 24, 1008, "N", words=("regproc",), size=4, comparable=False),
+    Base.REGPROCEDURE: TypeFacts(
+        Kind.TEXT, 2202, 2207, "N", words=("regprocedure",), size=4, comparable=False
+    ),
+    Base.REGNAMESPACE: TypeFacts(
+        Kind.TEXT, 4089, 4090, "N", words=("regnamespace",), size=4, comparable=False
+    ),
+    Base.REGROLE: TypeFacts(Kind.TEXT, 4096, 4097, "N", words=("regrole",), size=4, comparable=False),
+    Base.INT2VECTOR: TypeFacts(Kind.TEXT, 22, 1006, "A", words=("int2vector",), comparable=False),
+    Base.OIDVECTOR: TypeFacts(Kind.TEXT, 30, 1013, "A", words=("oidvector",), comparable=False),
+    Base.RECORD: TypeFacts(Kind.TEXT, 2249, None, "P", comparable=False),
     Base.UNKNOWN: TypeFacts(Kind.TEXT, 705, None, "X", comparable=False),
 }
 """Of every type. The kind of a NUMERIC with a precision of 38 digits at most is a fixed one."""
@@ -130,9 +160,6 @@ class EnumType:
         return _FIRST_USER_OID + self.id
 
 
-_OID, _OIDS_ARRAY = 26, 1028
-
-
 @dataclass(frozen=True, slots=True)
 class SqlType:
     """A SQL type with its modifiers.
@@ -145,8 +172,7 @@ class SqlType:
         enum: what an ENUM is, or the elements of an ARRAY.
         dimensions: of an ARRAY, as its column was declared or its expression makes them; 1 of all else. A
             value of others is no error before it is to go into a column or an Arrow list.
-        told: the object id that clients are told, of types that only the system catalog has ("char", name,
-            oid[]) and whose values are those of another.
+        row: names and types of the fields of a RECORD, which only functions of rows give.
     """
 
     base: Base
@@ -155,21 +181,20 @@ class SqlType:
     scale: int | None = None
     element: Base | None = None
     enum: EnumType | None = None
-    told: int | None = None
     dimensions: int = 1
+    row: tuple[tuple[str, SqlType], ...] = ()
 
     @property
     def element_type(self) -> SqlType:
         """What the values of an ARRAY are of, with modifiers."""
         assert self.element is not None
-        told = _OID if self.told == _OIDS_ARRAY else None
-        return replace(self, base=self.element, element=None, told=told, dimensions=1)
+        return replace(self, base=self.element, element=None, dimensions=1)
 
     @property
     def plain(self) -> SqlType:
         """The type without modifiers."""
         return SqlType(
-            self.base, element=self.element, enum=self.enum, told=self.told, dimensions=self.dimensions
+            self.base, element=self.element, enum=self.enum, dimensions=self.dimensions, row=self.row
         )
 
     @property
@@ -192,8 +217,6 @@ class SqlType:
     @property
     def oid(self) -> int:
         """PostgreSQL's object id of the type."""
-        if self.told is not None:
-            return self.told
         if self.enum is not None:  # the array's is one that no object has: ids are never negative
             return self.enum.oid if self.element is None else _ENUM_ARRAYS + self.enum.id
         found = FACTS[self.base].oid if self.element is None else FACTS[self.element].array_oid
@@ -256,9 +279,6 @@ def with_dimensions(array: SqlType, dimensions: int) -> SqlType:
 ARRAYS = {facts.array_oid: array_of(base) for base, facts in FACTS.items() if facts.array_oid}
 """The types of arrays by object id."""
 
-OIDS = SqlType(Base.ARRAY, element=Base.INTEGER, told=_OIDS_ARRAY)
-"""Arrays of object ids, of the system catalog."""
-
 BOOLEAN = SqlType(Base.BOOLEAN)
 SMALLINT = SqlType(Base.SMALLINT)
 INTEGER = SqlType(Base.INTEGER)
@@ -278,4 +298,7 @@ JSON = SqlType(Base.JSON)
 INTERVAL = SqlType(Base.INTERVAL)
 JSONB = SqlType(Base.JSONB)
 VECTOR = SqlType(Base.VECTOR)
+OID = SqlType(Base.OID)
+NAME = SqlType(Base.NAME)
+CHAR_BYTE = SqlType(Base.CHAR_BYTE)
 UNKNOWN = SqlType(Base.UNKNOWN)

@@ -1,7 +1,7 @@
 """The types that clients declare for parameters by object id, ours and PostgreSQL's others.
 
-Beside ``formats``. Types that are not ours but have values that are (name, oid, regclass) stand for
-ours, with their own binary form; all others are refused by name.
+Beside ``formats``. Ids that are written as names (regclass) are numbers
+or texts as parameters; types that are not ours are refused by name.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.form import Bytes, wrong_length
+from herdpy_sql.values.reg_types import REG_TYPES
 
-_OURS = {
-    SqlType(base).oid: SqlType(base) for base in Base if base not in {Base.UNKNOWN, Base.ARRAY, Base.ENUM}
-}
-_UNSIGNED = {26, 28, 29, 24, 2202, 2205, 2206, 4089, 4096}  # oid, xid, cid, regproc ... regrole
-_STRINGS = {18: "char", 19: "name", 2275: "cstring"}
+_NOT_GIVEN = {Base.UNKNOWN, Base.ARRAY, Base.ENUM, *REG_TYPES}
+_OURS = {SqlType(base).oid: SqlType(base) for base in Base if base not in _NOT_GIVEN}
+_UNSIGNED = {29, *(SqlType(base).oid for base in REG_TYPES)}  # 29: cid
+_STRINGS = {2275: "cstring"}
 _OTHERS = {
     142: "xml", 600: "point", 601: "lseg", 602: "path", 603: "box", 604: "polygon", 628: "line",
     650: "cidr", 718: "circle", 774: "macaddr8", 790: "money", 829: "macaddr", 869: "inet",
     1266: "time with time zone", 1560: "bit", 1562: "bit varying", 1790: "refcursor", 2249: "record",
     2278: "void", 3614: "tsvector", 3615: "tsquery", 4072: "jsonpath",
-    22: "int2vector", 27: "tid", 30: "oidvector",
-    1002: '"char"[]', 1003: "name[]",
+    27: "tid",
     3904: "int4range", 3906: "numrange", 3908: "tsrange", 3910: "tstzrange", 3912: "daterange",
     3926: "int8range",
 }  # fmt: skip
@@ -42,8 +41,6 @@ def type_of_oid(oid: int) -> SqlType | None:
     found = _OURS.get(oid) or t.ARRAYS.get(oid)
     if found is not None:
         return found
-    if oid == t.OIDS.oid:
-        return t.OIDS
     if oid in _UNSIGNED:
         return t.BIGINT
     if oid in _STRINGS:

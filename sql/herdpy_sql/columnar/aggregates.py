@@ -20,7 +20,7 @@ from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import condition, is_row, order_key
 from herdpy_sql.columnar.queries import direction_of
 from herdpy_sql.columnar.routines import types_of
-from herdpy_sql.duck import INTEGERS, MAX_DIGITS, STRINGS, Typed, numeric_text
+from herdpy_sql.duck import INTEGERS, MAX_DIGITS, TEXTUAL, Typed, numeric_text
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES
@@ -512,7 +512,7 @@ def _regr_count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
 @register("string_agg")
 def _string_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     x, separator = arguments
-    if not x.unknown and x.base not in STRINGS and x.base is not Base.BYTEA:
+    if not x.unknown and x.base not in TEXTUAL and x.base is not Base.BYTEA:
         raise ValueError
     if x.base is Base.BYTEA:
         raise SqlError("0A000", f"string_agg of {BYTEA} is not supported")

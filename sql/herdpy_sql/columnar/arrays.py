@@ -56,6 +56,7 @@ def operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
     x = binder.bind(node, scope)
     if x.unknown:
         x = casts.settled(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
+    x = casts.listed(binder, x)
     if not x.array:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     return x

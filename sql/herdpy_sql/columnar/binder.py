@@ -38,6 +38,8 @@ HANDLERS: dict[type[exp.Expression], Handler] = {}
 
 TRANSACTION_US = 9001
 STATEMENT_US = 9002
+CONTEXT = 9003
+"""The number of what the query's functions look things up in (``contexts``)."""
 FIRST_SURROGATE = 9100
 _ONCE: dict[type[exp.Expression], str] = {exp.Case: "CASE", exp.Coalesce: "COALESCE"}
 """What may not have a set-returning function inside."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import sizes_of
 from herdpy_sql.columnar import literals
+from herdpy_sql.columnar.binder import CONTEXT
 from herdpy_sql.columnar.literals import parameter
 from herdpy_sql.columnar.routines import argument_text, as_array, duck_name, full_type, of_type, used
 from herdpy_sql.duck import (
@@ -20,6 +21,7 @@ from herdpy_sql.duck import (
     MAX_DIGITS,
     NUMBERS,
     STRINGS,
+    TEXTUAL,
     Typed,
     cast_text,
     column_dec,
@@ -33,10 +35,24 @@ from herdpy_sql.duck import (
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
 from herdpy_sql.expr.coerce import common_type as of_types
-from herdpy_sql.library import Resolved, reshaped
-from herdpy_sql.types import DOUBLE, NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
+from herdpy_sql.library import Resolved, reshaped, resolve
+from herdpy_sql.types import (
+    BIGINT,
+    DOUBLE,
+    NUMERIC,
+    OID,
+    SMALLINT,
+    TEXT,
+    UNKNOWN,
+    Base,
+    SqlType,
+    array_of,
+    with_dimensions,
+)
 from herdpy_sql.values import from_text
 from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.oids import MAX_OID
+from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +83,8 @@ def settle(binder: Binder, x: Typed, target: SqlType) -> Typed:
             x, f"CAST(NULL AS {duck_type(target, column_dec(target))})", target, column_dec(target)
         )
     assert x.literal is not None
+    if target.base in REG_TYPES:
+        return _named_id(binder, x, target)
     return literals.parse(x, x.literal, target)
 
 
@@ -74,7 +92,7 @@ def param(binder: Binder, number: int, target: SqlType) -> Typed:
     """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
     known = binder.params.get(number, UNKNOWN)
     if known.base is Base.UNKNOWN:
-        known = target.plain if target.base is not Base.UNKNOWN else TEXT
+        known = TEXT if target.base in {Base.UNKNOWN, *REG_TYPES} else target.plain
         binder.params[number] = known
     if known.element is not None:
         return _array_param(number, known, target)
@@ -118,9 +136,52 @@ def library_cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)`` as the library has it: what no native cast can do."""
     source = full_type(x)
     _check(source, target)
+    native = _between_ids(x, target)
+    if native is not None:
+        return native
+    if target.base in REG_TYPES:
+        return _named_id(binder, x, target)
     if source.base is target.base is Base.ARRAY:
         target = with_dimensions(target, source.dimensions)
     return invoke(binder, Resolved("cast", 0, (source,), target), [x])
+
+
+def _named_id(binder: Binder, x: Typed, target: SqlType) -> Typed:
+    """A text or an id as REGCLASS or a relative of it, by the catalog."""
+    if x.base is target.base:
+        return x
+    if not castable(full_type(x), target, "explicit"):
+        raise SqlError("42846", f"cannot cast type {full_type(x).name} to {target.name}")
+    given = as_text(binder, x) if x.unknown or x.base in TEXTUAL else settled(binder, x, OID)
+    found = resolve(f"{target.base.value} cast", [full_type(given)])
+    assert found is not None
+    return invoke(binder, found, [given])
+
+
+CATALOG_TYPES = frozenset({Base.OID, Base.XID, Base.NAME, Base.CHAR_BYTE, *REG_TYPES})
+
+
+def plain_id(x: Typed) -> Typed:
+    """A value of CATALOG_TYPES as the number or the text that compares as it does; others as they are."""
+    if x.array or x.base not in CATALOG_TYPES:
+        return x
+    if x.base in (Base.NAME, Base.CHAR_BYTE):
+        return retyped(x, x.sql, TEXT)
+    sql = f"CAST(left({x.sql}, 10) AS BIGINT)" if x.base in REG_TYPES else x.sql
+    return retyped(x, sql, BIGINT)
+
+
+def _between_ids(x: Typed, target: SqlType) -> Typed | None:
+    """Casts from and to ids that DuckDB has natively; None for others."""
+    if x.array or x.unknown:
+        return None
+    if target.base is Base.OID and x.base in (Base.SMALLINT, Base.INTEGER):
+        return retyped(x, f"(CAST({x.sql} AS BIGINT) & {MAX_OID})", target)
+    if (target.base is Base.OID and x.base in REG_TYPES) or (
+        target.base is Base.BIGINT and x.base in (Base.OID, *REG_TYPES)
+    ):
+        return retyped(x, plain_id(x).sql, target)
+    return None
 
 
 def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: int | None = None) -> Typed:
@@ -133,8 +194,18 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: 
             return typed(duck.format(*[x.sql for x in wanted]), found.result, *wanted)
     elif (made := duck(*wanted)) is not None:
         return made
-    text = f"{used(binder, found)}({', '.join(map(argument_text, wanted))})"
+    context = [f"CAST(${CONTEXT} AS BIGINT)"] if found.routine.context else []
+    text = f"{used(binder, found)}({', '.join([*context, *map(argument_text, wanted)])})"
     return of_type(typed(text, TEXT, *wanted), text, found.result)
+
+
+_VECTORS = {Base.INT2VECTOR: SMALLINT, Base.OIDVECTOR: OID}
+
+
+def listed(binder: Binder, x: Typed) -> Typed:
+    """INT2VECTOR and OIDVECTOR as the arrays that they are wherever one is expected; others as they are."""
+    element = _VECTORS.get(x.base)
+    return x if element is None or x.array else settled(binder, x, array_of(element))
 
 
 def widened(binder: Binder, x: Typed, dimensions: int) -> Typed:

@@ -15,6 +15,7 @@ from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.casts import align, common_type
 from herdpy_sql.columnar.routines import as_texts, full_type, types_of
 from herdpy_sql.duck import (
+    INTEGERS,
     MAX_DIGITS,
     NUMBERS,
     STRINGS,
@@ -25,7 +26,8 @@ from herdpy_sql.duck import (
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_operator
-from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
+from herdpy_sql.types import BOOLEAN, NUMERIC, OID, TEXT, Base, SqlType
+from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -38,18 +40,24 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
     if a.unknown and b.unknown:
         a, b = casts.settle(binder, a, TEXT), casts.settle(binder, b, TEXT)
     elif a.unknown:
+        b = _with_operator(b)
         if a.param is not None and b.base is Base.NUMERIC and b.dec is not None and b.dec[0] <= 36:
             casts.param(binder, a.param, NUMERIC)
             if binder.params[a.param].base is Base.NUMERIC:
                 return binder.surrogate(a.param, *b.dec), b.sql
         a = casts.settle(binder, a, b.type)
     elif b.unknown:
+        a = _with_operator(a)
         if b.param is not None and a.base is Base.NUMERIC and a.dec is not None and a.dec[0] <= 36:
             casts.param(binder, b.param, NUMERIC)
             if binder.params[b.param].base is Base.NUMERIC:
                 return a.sql, binder.surrogate(b.param, *a.dec)
         b = casts.settle(binder, b, a.type)
+    given = a, b
+    a, b = casts.plain_id(a), casts.plain_id(b)
     x, y = a.base, b.base
+    if {given[0].base, given[1].base} & _IDS and not {x, y} <= {*INTEGERS}:
+        raise no_operator(symbol, types_of(*given))
     if x in NUMBERS and y in NUMBERS:
         return _comparable_numbers(binder, a, b)
     if {x, y} == {Base.CHAR, Base.VARCHAR}:  # both as CHAR, which is blind to trailing blanks
@@ -62,8 +70,18 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
     if x is y is Base.JSONB:
         return order_key(a), order_key(b)
     if x is not y or x is Base.JSON:
-        raise no_operator(symbol, types_of(a, b))
+        raise no_operator(symbol, types_of(*given))
     return a.sql, b.sql
+
+
+_IDS = frozenset({Base.OID, Base.XID, *REG_TYPES})
+
+
+def _with_operator(x: Typed) -> Typed:
+    """REGCLASS and its relatives as OID: they have no operators of their own."""
+    if x.base not in REG_TYPES or x.array:
+        return x
+    return replace(casts.plain_id(x), type=OID)
 
 
 def _comparable_arrays(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:

@@ -176,8 +176,10 @@ def _keyed(scope: Scope, rel: scopes.Rel) -> bool:
     assert table is not None
     assert rel.scan is not None
     places = rel.scan.positions
-    return not table.has_hidden_key and all(
-        p in places and f"{rel.alias}.c{places[p]}" in scope.groups for p in table.key_positions
+    return (
+        bool(table.key)
+        and not table.has_hidden_key
+        and all(p in places and f"{rel.alias}.c{places[p]}" in scope.groups for p in table.key_positions)
     )
 
 

@@ -10,7 +10,7 @@ from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import resolve
-from herdpy_sql.types import INTEGER
+from herdpy_sql.types import INTEGER, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -36,12 +36,14 @@ def call(
         raise SqlError("0A000", found.routine.refused)
     if not found.routine.setof:
         return invoke(binder, found, arguments, dimensions)
-    if scope is None or found.routine.columns:
+    if scope is None:
         raise SqlError("0A000", f"set-returning function {name} is supported in FROM only")
     refuse_rows(scope)
     if any(one.setof for one in arguments):
         raise SqlError("0A000", "a set-returning function within another one is not supported")
     given = invoke(binder, found, arguments)
+    if found.routine.columns:
+        given = replace(given, type=SqlType(Base.RECORD, row=found.routine.columns))
     return replace(given, sql=f"unnest({given.sql})", setof=True)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
-from herdpy_sql.columnar.binder import FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
+from herdpy_sql.columnar.binder import CONTEXT, FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.bounds import ScanRange
 from herdpy_sql.columnar.callbacks import stand_in
 from herdpy_sql.columnar.engine import Interrupt, Limits
@@ -81,6 +81,7 @@ class ColumnarQuery:
             is computed from (the clock, a surrogate).
         given: what it reads of relations that are no tables; ``handed``: their rows, by the scan's name.
         routines: functions of the library that ``sql`` calls.
+        context: the number of what they look things up in (``contexts.running``).
         careful: the same query where no result can have too many digits, and much slower; None where it is
             the same. It runs when this one fails.
         at_once: no row of the answer is there before all are computed.
@@ -96,6 +97,7 @@ class ColumnarQuery:
     given: tuple[Scan, ...] = ()
     handed: Mapping[str, pa.Table] = field(default_factory=dict)
     routines: tuple[Resolved, ...] = ()
+    context: int = 0
     careful: ColumnarQuery | None = None
     at_once: bool = False
     is_recursive: bool = False
@@ -157,7 +159,7 @@ class ColumnarQuery:
     @property
     def _carefully(self) -> ColumnarQuery:
         assert self.careful is not None
-        return replace(self.careful, param_types=self.param_types, handed=self.handed)
+        return replace(self.careful, param_types=self.param_types, handed=self.handed, context=self.context)
 
     def stream(
         self,
@@ -252,6 +254,8 @@ class ColumnarQuery:
             return (
                 None if value is None else stand_in(Decimal(str(value)), surrogate.precision, surrogate.scale)
             )
+        if mark == CONTEXT:
+            return self.context
         if mark == TRANSACTION_US:
             return clock.transaction_us
         if mark == STATEMENT_US:

@@ -347,7 +347,7 @@ def _unnest(
         own, listed = _alias_of(node)
     if len(node.expressions) != 1:
         return several_arrays(binder, node, own, listed or [], _seen(scope, before))
-    x = binder.bind(node.expressions[0], _seen(scope, before))
+    x = casts.listed(binder, binder.bind(node.expressions[0], _seen(scope, before)))
     if not x.array:
         raise SqlError("42883", f"function unnest({x.type}) does not exist")
     alias = binder.alias()

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
 from herdpy.codec.kinds import Field, Kind, nested, of_lists
+from herdpy_sql.columnar.contexts import context_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import Resolved, routine_of
@@ -108,7 +109,7 @@ def define(connection: Any, found: Resolved, zone: str) -> None:
     connection.create_function(
         function_name(found),
         _over_arrays(found, Clock(0, 0, zone), result),
-        [duck_name(one, function=True) for one in found.args],
+        ["BIGINT"] * found.routine.context + [duck_name(one, function=True) for one in found.args],
         name,
         type="arrow",
         null_handling="special",
@@ -126,22 +127,26 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
     listed = found.name == "array_gathered"
 
     def apply(*columns: Any) -> Any:
+        first, rows = head, len(columns[0]) if columns else 1
+        if found.routine.context:
+            number, *columns = columns
+            first = (context_of(number[0].as_py() if rows else None),)
         datums = [
             datums_of(column, one, listed=listed) for column, one in zip(columns, found.args, strict=True)
         ]
         values: list[Any] = []
-        for row in zip(*datums, strict=True):
-            if strict and None in row:
+        for row in zip(*datums, strict=True) if datums else [()] * rows:
+            if (strict and None in row) or (found.routine.context and first[0] is None):
                 values.append(None)
                 continue
             try:
-                values.append(rows_of(function(*head, *row)))
+                values.append(rows_of(function(*first, *row)))
             except SqlError as error:
                 detail = f" DETAIL {error.detail}" if error.detail else ""
                 raise ValueError(f"SQLSTATE {error.sqlstate}: {error.message}{detail}") from None
         return _shown(datums_to_array(field, values), result)
 
-    return _with_arity(apply, len(found.args))
+    return _with_arity(apply, len(found.args) + found.routine.context)
 
 
 def _rows(found: Resolved) -> Callable[[Any], Any]:

@@ -7,6 +7,7 @@ apart from others. Below ``functions`` and ``aggregates``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -18,6 +19,7 @@ from herdpy_sql.columnar.scope import Rel, Scope, table_column, text
 from herdpy_sql.duck import Typed, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import identifier
+from herdpy_sql.library import Resolved
 from herdpy_sql.types import BOOLEAN, TEXT
 from herdpy_sql.values.form import quote
 
@@ -87,10 +89,27 @@ def counted(binder: Binder, node: Any, scope: Scope) -> Typed:
     return typed(f"row({', '.join(order_key(value) for value in values)})", BOOLEAN, *values)
 
 
+def _of_record(binder: Binder, row: Typed, name: str) -> Typed:
+    """A field of what a function of rows gives, which is the list of its fields' texts."""
+    names = [field for field, _type in row.type.row]
+    if name not in names:
+        message = f'column "{name}" not found in data type {row.type.name}'
+        raise SqlError("42703" if names else "42809", message)
+    place = names.index(name)
+    type_ = row.type.row[place][1]
+    one = typed(f"({row.sql})[{place + 1}]", TEXT, row)
+    found = one if type_ == TEXT else casts.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one])
+    return replace(found, name=name)
+
+
 @handles(exp.Dot)
 def _field(binder: Binder, node: Any, scope: Scope) -> Typed:
-    """``(relation).column``; other fields of rows are not there."""
+    """``(relation).column``, ``(function(...)).field``; other fields of rows are not there."""
     rel = whole(node.this.this, scope) if isinstance(node.this, exp.Paren) else None
+    if rel is None and isinstance(node.this, exp.Paren) and isinstance(node.expression, exp.Identifier):
+        return _of_record(binder, binder.bind(node.this, scope), identifier(node.expression))
+    if rel is None and isinstance(node.this, exp.Identifier) and isinstance(node.expression, exp.Func):
+        raise SqlError("3F000", f'schema "{identifier(node.this)}" does not exist')
     if rel is None or not isinstance(node.expression, exp.Identifier):
         raise unsupported(node)
     return binder.bind(_column(rel, identifier(node.expression)), scope)

@@ -19,7 +19,7 @@ from herdpy_sql.columnar.comparisons import comparable, condition
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Scope, from_column
 from herdpy_sql.duck import (
-    STRINGS,
+    TEXTUAL,
     Typed,
     let,
     numeric_text,
@@ -122,7 +122,7 @@ def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
 @handles(exp.Collate)
 def _collate(binder: Binder, node: Any, scope: Scope) -> Typed:
     x = binder.bind(node.this, scope)
-    if not x.unknown and (x.array or x.base not in STRINGS):
+    if not x.unknown and (x.array or x.base not in TEXTUAL):
         raise SqlError("42804", f"collations are not supported by type {full_type(x).name}")
     x = casts.coerce(binder, x, TEXT)
     name = engine.collation(collation_name(node.expression))

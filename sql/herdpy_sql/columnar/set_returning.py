@@ -109,7 +109,7 @@ def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
 
 def unnested(binder: Binder, node: Any, scope: Scope) -> Listed:
     """The elements of an array."""
-    x = binder.bind(node, scope)
+    x = casts.listed(binder, binder.bind(node, scope))
     if not x.array:
         raise no_function("unnest", types_of(x))
     return Listed("unnest", elements(x), replace(x, array=0))

@@ -13,7 +13,7 @@ from herdpy_sql.columnar import arrays, casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.functions import call
 from herdpy_sql.columnar.routines import types_of
-from herdpy_sql.duck import STRINGS, Typed, padded, typed
+from herdpy_sql.duck import TEXTUAL, Typed, padded, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_operator
 from herdpy_sql.expr.syntax import joined_literal
@@ -64,7 +64,7 @@ def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:
             raise no_operator("||", types_of(a, b))
         a, b = casts.coerce(binder, a, bytea), casts.coerce(binder, b, bytea)
         return typed(f"({a.sql} || {b.sql})", bytea, a, b)
-    if not (a.unknown or b.unknown or a.base in STRINGS or b.base in STRINGS):
+    if not (a.unknown or b.unknown or a.base in TEXTUAL or b.base in TEXTUAL):
         raise no_operator("||", types_of(a, b))
     a, b = casts.as_text(binder, a), casts.as_text(binder, b)
     return typed(f"({a.sql} || {b.sql})", TEXT, a, b)
@@ -80,7 +80,7 @@ def pattern_operands(binder: Binder, node: Any, scope: Scope, symbol: str) -> tu
     a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
     out = []
     for x in (a, b):
-        if not x.unknown and x.base not in STRINGS:
+        if not x.unknown and x.base not in TEXTUAL:
             raise no_operator(symbol, types_of(a, b))
         # CHAR(n) keeps its blanks in LIKE and ~, unlike in comparisons.
         out.append(padded(x) if x.base is Base.CHAR else casts.coerce(binder, x, TEXT))

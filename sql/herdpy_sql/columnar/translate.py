@@ -26,6 +26,7 @@ from herdpy_sql.duck import Typed, numeric_text, over_elements, retyped, stored_
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of
+from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,6 +162,8 @@ def _shown(column: Typed, sql: str) -> tuple[SqlType, str]:
             return type_, sql
         shown = retyped(replace(column, sql=sql), sql, NUMERIC, column.dec)
         return NUMERIC, numeric_text(shown)
+    if type_.base is Base.RECORD:
+        return TEXT, FORMS[Base.RECORD].duck.text.format(sql)
     return type_, sql
 
 

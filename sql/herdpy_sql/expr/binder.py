@@ -28,6 +28,7 @@ from herdpy_sql.types import BOOLEAN, UNKNOWN, Base
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
+from herdpy_sql.values.reg_types import REG_TYPES
 from herdpy_sql.values.strings import check_text
 
 if TYPE_CHECKING:
@@ -166,6 +167,8 @@ class ExprBinder:
             if error.sqlstate == "0A000":
                 raise NotOwn(error.message) from None
             raise
+        if target.base in REG_TYPES:
+            raise NotOwn(f"a cast to {target}")  # which looks the name up in the catalog
         found = coerce(self.bind(node.this), target, "explicit", self.params)
         if digits is None:
             return found

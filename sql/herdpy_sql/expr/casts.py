@@ -31,7 +31,11 @@ from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
+from herdpy_sql.values.names import char_of_byte
+from herdpy_sql.values.number_vectors import numbers_of
 from herdpy_sql.values.numeric import fit, from_float
+from herdpy_sql.values.oids import MAX_OID, oid_of_bigint
+from herdpy_sql.values.reg_types import REG_TYPES, reg_oid, without_name
 from herdpy_sql.values.strings import cut_text, limit_text
 from herdpy_sql.values.vectors import checked_number, fit_vector
 
@@ -81,6 +85,23 @@ _declare("assignment", B.ARRAY, B.VECTOR)
 _declare("implicit", B.VECTOR, B.ARRAY)
 for _source in STRINGS:
     _declare("implicit", _source, *(STRINGS - {_source}))
+    _declare("implicit", _source, B.NAME, B.REGCLASS)
+    _declare("assignment", _source, B.CHAR_BYTE)
+_declare("implicit", B.NAME, B.TEXT)
+_declare("implicit", B.CHAR_BYTE, B.TEXT)
+_declare("explicit", B.CHAR_BYTE, B.INTEGER)
+_declare("explicit", B.INTEGER, B.CHAR_BYTE)
+for _source in INTEGERS:
+    _declare("implicit", _source, B.OID, *REG_TYPES)
+_declare("assignment", B.OID, B.INTEGER, B.BIGINT)
+_declare("implicit", B.OID, *REG_TYPES)
+for _source in REG_TYPES:
+    _declare("implicit", _source, B.OID)
+    _declare("assignment", _source, B.INTEGER, B.BIGINT)
+_declare("implicit", B.REGPROC, B.REGPROCEDURE)
+_declare("implicit", B.REGPROCEDURE, B.REGPROC)
+_declare("implicit", B.INT2VECTOR, B.ARRAY)
+_declare("implicit", B.OIDVECTOR, B.ARRAY)
 
 
 def can_cast(source: Base, target: Base, context: str) -> bool:
@@ -155,6 +176,8 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
         return parse, False
     if a is B.JSONB and b is not B.JSON:
         return _from_jsonb(b), False
+    if a in _CATALOG_TYPES or b in _CATALOG_TYPES:
+        return _between_ids(a, b), False
     if b in INTEGERS:
         return _to_integer(a, b), False
     if b is B.NUMERIC:
@@ -178,6 +201,40 @@ def _elements(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Call
     if function.needs_clock:
         return (lambda clock, value: mapped(value, lambda one: convert(clock, one))), True
     return (lambda value: mapped(value, convert)), False
+
+
+_VECTORS = {B.INT2VECTOR: B.SMALLINT, B.OIDVECTOR: B.OID}
+_CATALOG_TYPES = frozenset({B.OID, B.CHAR_BYTE, *REG_TYPES, *_VECTORS})
+
+
+def _between_ids(a: Base, b: Base) -> Callable[[Any], Any] | None:
+    """Between numbers, object ids and "char"; to REG_TYPES without names, which only the catalog knows."""
+    if a in _VECTORS:
+        return numbers_of
+    if b is B.CHAR_BYTE:
+        return _byte_to_char
+    if a is B.CHAR_BYTE:
+        return lambda value: ord(value) if value else 0
+    to_oid: Callable[[Any], int] | None = None
+    if a in REG_TYPES:
+        to_oid = reg_oid
+    elif a is B.BIGINT:
+        to_oid = oid_of_bigint
+    elif a in INTEGERS:
+        to_oid = lambda value: value % (MAX_OID + 1)  # noqa: E731 - one of several
+    if b is B.INTEGER:
+        first = to_oid or int
+        return lambda value: (first(value) + 2**31) % 2**32 - 2**31
+    if b in REG_TYPES:
+        before = to_oid or int
+        return lambda value: without_name(before(value))
+    return to_oid
+
+
+def _byte_to_char(value: int) -> str:
+    if not -128 <= value <= 127:
+        raise SqlError("22003", '"char" out of range')
+    return char_of_byte(value & 0xFF)
 
 
 _JSON_NAMES = {bool: "boolean", Decimal: "numeric", str: "string", list: "array", dict: "object"}
@@ -334,6 +391,8 @@ def castable(source: SqlType, target: SqlType, context: str) -> bool:
         return castable(source.element_type, target.element_type, context)
     if source.base is Base.ENUM and target.base is Base.ENUM:
         return source.enum is not None and target.enum is not None and source.enum.id == target.enum.id
+    if source.base in _VECTORS and target.base is Base.ARRAY:
+        return target.element is _VECTORS[source.base]
     if Base.VECTOR in {source.base, target.base} and Base.ARRAY in {source.base, target.base}:
         element = source.element or target.element
         if element not in {Base.SMALLINT, Base.INTEGER, Base.REAL, Base.DOUBLE, Base.NUMERIC}:

@@ -270,7 +270,7 @@ def _like_side(binder: ExprBinder, side: n.Expr, other: n.Expr, insensitive: boo
         # LIKE, unlike comparison, sees the blanks that CHAR(n) is padded with.
         width = side.type.length
         return n.Call(t.TEXT, n.Function("pad", lambda text: text.ljust(width)), (side,))
-    if base not in {Base.TEXT, Base.VARCHAR, Base.CHAR, Base.UNKNOWN}:
+    if base not in {Base.TEXT, Base.VARCHAR, Base.CHAR, Base.NAME, Base.CHAR_BYTE, Base.UNKNOWN}:
         symbol = "~~*" if insensitive else "~~"
         raise no_operator(symbol, [side.type, other.type])
     return coerce(side, t.TEXT, "implicit", binder.params)

@@ -161,6 +161,8 @@ def library_call(
         raise NotOwn(found.routine.refused)
     if found.routine.setof:
         raise NotOwn(f"set-returning {name}")
+    if found.routine.context:
+        raise NotOwn(f"{name}, which looks things up in the catalog")
     coerced = tuple(
         settle(arg, params) if arg.type == wanted else coerce(arg, wanted, "implicit", params)
         for arg, wanted in zip(args, found.args, strict=True)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAMES: dict[type, str] = {
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "session_user",
+    exp.CurrentRole: "current_role",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentDatabase: "current_database",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentSchemas: "current_schemas",
+    exp.CurrentVersion: "version",
     exp.ArrayContainsAll: "@>",
     exp.ArrayContainedBy: "<@",
     exp.ArrayOverlaps: "&&",

@@ -11,6 +11,8 @@ from herdpy_sql.values.vectors import MAX_DIMENSIONS
 
 _PLAIN = {word: SqlType(base) for base, facts in FACTS.items() for word in facts.words}
 _PLAIN["CHAR"] = SqlType(Base.CHAR, 1)
+_CATALOG = {facts.catalog_name or base.value: SqlType(base) for base, facts in FACTS.items() if facts.oid}
+"""By their names in pg_type."""
 ENUM = "herdpy_enum"
 """Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
 _OF_MOMENTS = frozenset(
@@ -36,7 +38,7 @@ def sql_type(node: exp.Expression, *, any_scale: bool = False) -> SqlType:
     """
     if isinstance(node, exp.Interval) and not node.args.get("unit"):
         return t.INTERVAL
-    if not isinstance(node, exp.DataType):
+    if not isinstance(node, exp.DataType | exp.ObjectIdentifier):
         raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
     if node.this is exp.DataType.Type.ARRAY:
         return _array_type(node)
@@ -54,14 +56,19 @@ def sql_type(node: exp.Expression, *, any_scale: bool = False) -> SqlType:
     return _modified(found, modifiers, any_scale=any_scale)
 
 
-def builtin(node: exp.DataType) -> SqlType | None:
+def builtin(node: exp.DataType | exp.ObjectIdentifier) -> SqlType | None:
     """The built-in type that a node names, without its modifiers."""
+    if isinstance(node, exp.ObjectIdentifier):
+        return _PLAIN.get(str(node.this).lower())
     if node.this is not exp.DataType.Type.USERDEFINED:
         return _PLAIN.get(node.this.name if hasattr(node.this, "name") else str(node.this))
     kind = node.args.get("kind")
+    if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier) and kind.this.name == "pg_catalog":
+        return _CATALOG.get(kind.expression.name)
     if not isinstance(kind, exp.Identifier):
         return None
-    return _PLAIN.get(kind.name if kind.args.get("quoted") else kind.name.lower())
+    name = kind.name if kind.args.get("quoted") else kind.name.lower()
+    return _PLAIN.get(name) or _CATALOG.get(name)
 
 
 def modifiers_of(node: exp.DataType) -> list[int]:

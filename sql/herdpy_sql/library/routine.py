@@ -38,6 +38,8 @@ class Routine:
         rest: the type of any number of further arguments.
         typed: ``call`` takes the :class:`Resolved` call, which has the types, before them.
         clocked: ``call`` takes the statement's Clock before them (and after ``typed``'s).
+        context: ``call`` takes what the statement looks things up in first (``catalog_functions``); only the
+            columnar engine has it.
         setof: it gives a list, each element of which is a row.
         columns: the names and types of a row's columns where it has several; a row is a tuple of them.
         duck: the same in DuckDB: a text with a place such as ``{0}`` for each argument, or what makes it of
@@ -53,6 +55,7 @@ class Routine:
     rest: Argument | None = None
     typed: bool = False
     clocked: bool = False
+    context: bool = False
     setof: bool = False
     columns: tuple[tuple[str, SqlType], ...] = ()
     duck: str | DuckText = ""

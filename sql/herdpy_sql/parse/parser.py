@@ -72,6 +72,7 @@ from herdpy_sql.parse.tokens import (
     signed_counts,
     whole_intervals,
     with_plain_operators,
+    without_catalog,
 )
 
 if TYPE_CHECKING:
@@ -429,6 +430,8 @@ def _by_sqlglot(statement: Statement) -> Expression:
     text = statement.clean
     try:
         tokens = tokenizer.tokenize(text)
+        if "pg_catalog" in text.lower() or "information_schema" in text.lower():
+            tokens = without_catalog(tokens)
         if "::" in text or "->" in text:
             tokens = bracketed(grouped(tokens, _TYPE_TOKENS))
         if "FETCH" in text.upper():
@@ -476,7 +479,7 @@ def _by_sqlglot(statement: Statement) -> Expression:
         refuse_lost(tree, refuse_unread(tree), tokens)
     if tree is not None and "?" in text and tree.find(Placeholder):  # other databases' parameters
         raise SqlError("42601", 'syntax error at or near "?"', position=statement.position(text.index("?")))
-    if tree is not None and ("[" in text or "<" in text):
+    if tree is not None and ("[" in text or "<" in text or ":_" in text or "._" in text):
         tree = with_plain_operators(tree)
     if upsert and isinstance(tree, Insert):
         if tree.args.get("conflict"):

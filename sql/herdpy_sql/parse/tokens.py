@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.lexer import TokenCursor, split
 from herdpy_sql.parse.object_commands import Option, sequence_options
+from herdpy_sql.types import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -129,9 +130,15 @@ _DISTANCES: dict[type[Expr], str] = {
 
 
 def with_plain_operators(tree: Expr) -> Expr:
-    """The tree so that its text means the same: subscripts from 1, vectors' operators as functions."""
-    found = list(tree.find_all(exp.Bracket, *_DISTANCES))
+    """The tree so that its text means the same: subscripts from 1, vectors' operators as functions.
+
+    ``_oid`` and its like, the names that pg_type has for arrays, become arrays' types.
+    """
+    found = list(tree.find_all(exp.Bracket, exp.DataType, *_DISTANCES))
     for node in found:
+        if isinstance(node, exp.DataType):
+            _name_array(node)
+            continue
         if isinstance(node, exp.Bracket):
             node.set("offset", 1)
             continue
@@ -140,6 +147,21 @@ def with_plain_operators(tree: Expr) -> Expr:
             return call
         node.replace(call)
     return tree
+
+
+_ARRAYS = frozenset(
+    f"_{facts.catalog_name or base.value}" for base, facts in FACTS.items() if facts.array_oid
+)
+
+
+def _name_array(node: exp.DataType) -> None:
+    kind = node.args.get("kind")
+    if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier) and kind.this.name == "pg_catalog":
+        kind = kind.expression
+    if isinstance(kind, exp.Identifier) and kind.name in _ARRAYS:
+        name = exp.Dot(this=exp.to_identifier("pg_catalog"), expression=exp.to_identifier(kind.name[1:]))
+        element = exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=name)
+        node.replace(exp.DataType(this=exp.DataType.Type.ARRAY, expressions=[element], nested=True))
 
 
 def arrays_of_ids(tokens: list[Token]) -> list[Token]:
@@ -152,6 +174,39 @@ def arrays_of_ids(tokens: list[Token]) -> list[Token]:
             and found[at + 2].token_type == TokenType.R_BRACKET
         ):
             found[at : at + 3] = [_like(found[at], TokenType.VAR, f"_{found[at].text.lower()}")]
+    return found
+
+
+_PATTERNS = frozenset({"~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*"})
+
+
+def without_catalog(tokens: list[Token]) -> list[Token]:
+    """The tokens without ``pg_catalog.`` before functions, types and collations, which are found there first.
+
+    ``OPERATOR(pg_catalog.~)`` is ``~``, and so of its like; other operators bind closer when they are written
+    so, and stay.
+    """
+    found: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        texts = [one.text.lower() for one in tokens[at : at + 7]]
+        if texts[:4] == ["operator", "(", "pg_catalog", "."] and ")" in texts:
+            end = at + texts.index(")")
+            if "".join(one.text for one in tokens[at + 4 : end]) in _PATTERNS:
+                found += tokens[at + 4 : end]
+                at = end + 1
+                continue
+        elif texts[:2] == ["information_schema", "."] and texts[3:4] == ["("]:
+            at += 2
+            continue
+        elif len(texts) > 2 and texts[:2] == ["pg_catalog", "."]:
+            before = found[-1].text.upper() if found else ""
+            if before in ("::", "AS", "COLLATE") or (len(texts) > 3 and texts[3] == "(" and before != "TYPE"):
+                at += 2
+                continue
+        found.append(token)
+        at += 1
     return found
 
 

@@ -47,6 +47,7 @@ from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.plan.sequences import SERIALS, identity_sequence, serial_sequence, settle_sequence_names
 from herdpy_sql.sequences import fresh_name
 from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
+from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -236,6 +237,21 @@ def _column_type(name: str, kind: exp.Expression) -> SqlType:
         found = sql_type(kind)
     except NotOwn as refusal:
         raise SqlError("0A000", f'column "{name}": {refusal.reason} is not supported', column=name) from None
+    return storable(name, found)
+
+
+_NOT_STORED = frozenset({*REG_TYPES, Base.XID, Base.INT2VECTOR, Base.OIDVECTOR})
+
+
+def storable(name: str, found: SqlType) -> SqlType:
+    """The type of a column. SqlError 0A000 for one that only columns of the system catalog have."""
+    if (found.element or found.base) in _NOT_STORED:
+        raise SqlError(
+            "0A000",
+            f'column "{name}" of type {found} is not supported',
+            column=name,
+            hint="Use the type oid.",
+        )
     return found
 
 
@@ -574,7 +590,7 @@ def _table_of_query(schema: str, name: str, found: tuple[OutputColumn, ...], lis
         if one in names[:i]:
             raise SqlError("42701", f'column "{one}" specified more than once', column=one)
     columns = [
-        Column(one, TEXT if column.type.base is Base.UNKNOWN else column.type)
+        Column(one, TEXT if column.type.base is Base.UNKNOWN else storable(one, column.type))
         for one, column in zip(names, found, strict=True)
     ]
     columns.append(Column(HIDDEN_KEY, BIGINT, not_null=True, hidden=True))

@@ -234,7 +234,7 @@ def query_plan(
         if concerns(tree, catalog):
             if tree.find(exp.Lock):
                 raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
-            return system_select(tree, catalog, settings.param_types)
+            return system_select(tree, catalog, settings.param_types, targets)
     reason = "asked for" if not settings.given else "rows of WITH or RETURNING"
     if settings.engine != "columnar" and not settings.given:
         try:

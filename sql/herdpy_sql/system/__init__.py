@@ -19,6 +19,7 @@ This package stands above the parts of ``plan`` that read definitions (views, ty
 stands above this package: it hands such queries over.
 """
 
+from herdpy_sql.system.catalog_query import CatalogQuery
 from herdpy_sql.system.query import SystemQuery
 from herdpy_sql.system.rewrite_from import concerns
 from herdpy_sql.system.select import SystemSelect, system_select
@@ -26,6 +27,7 @@ from herdpy_sql.system.state import Activity, LocalState, RoleRow, ServerState
 
 __all__ = [
     "Activity",
+    "CatalogQuery",
     "LocalState",
     "RoleRow",
     "ServerState",

@@ -11,22 +11,30 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library.catalog_functions import ACTIONS
+from herdpy_sql.library.hashtext import hashtext
 from herdpy_sql.system import advisory
-from herdpy_sql.system.rewriter import function_name
 from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.columnar.engine import Interrupt
-    from herdpy_sql.system.rewriter import SessionAction
 
 
 _SLEEP_STEP_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAction:
+    """A function carried out when the query begins; its arguments are texts or numbers of parameters."""
+
+    name: str
+    arguments: tuple[str | int | None, ...]
 
 
 class Sleep:
@@ -76,6 +84,63 @@ def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) 
     return state.signal(int(number), terminate=action.name == "pg_terminate_backend")
 
 
+def take_actions(tree: exp.Expression) -> tuple[SessionAction, ...]:
+    """Number the calls of functions that change something; what each does, in the order of the text.
+
+    SqlError 0A000 for a call whose arguments are no constants or parameters.
+    """
+    found: list[SessionAction] = []
+    for node in list(tree.find_all(exp.Anonymous, bfs=False)):
+        name = str(node.this).lower()
+        if name not in ACTIONS:
+            continue
+        constants = [_constant(one) for one in node.expressions]
+        if name == "set_config" and len(constants) == 3 and isinstance(constants[0], exp.Expression):
+            constants[0], name = _named_setting(node.expressions[0]), "set_config if there"
+        if any(isinstance(one, exp.Expression) for one in constants):
+            raise SqlError("0A000", f"{name} takes constants and parameters only")
+        node.set("expressions", [exp.Literal.number(len(found)), *node.expressions])
+        found.append(SessionAction(name, tuple(constants)))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def _constant(node: exp.Expression) -> str | int | exp.Expression | None:
+    """The text of a literal, the number of a parameter (an int), None for NULL, else the node."""
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    if isinstance(node, exp.Paren | exp.Cast):
+        return _constant(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _constant(node.this)
+        return f"-{inner}" if isinstance(inner, str) and inner.isdigit() else node
+    if isinstance(node, exp.Boolean):
+        return "true" if node.this else "false"
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Parameter) and node.name.isdigit():
+        return int(node.name)
+    if (
+        isinstance(node, exp.Anonymous)
+        and str(node.this).lower() == "hashtext"
+        and len(node.expressions) == 1
+    ):
+        inner = _constant(node.expressions[0])
+        return str(hashtext(inner)) if isinstance(inner, str) else node
+    return node
+
+
+def _named_setting(column: Any) -> str | exp.Expression:
+    """The setting that a query finds by its name: ``... FROM pg_settings WHERE name = 'x'``."""
+    select = column.parent_select
+    where = select.args.get("where") if select is not None else None
+    for test in where.find_all(exp.EQ) if where is not None else ():
+        if test.this == column and isinstance(test.expression, exp.Literal):
+            plain = test.parent is where or isinstance(test.parent, exp.And)
+            if plain and test.expression.is_string and column.name.lower() == "name":
+                return str(test.expression.this)
+    return column  # type: ignore[no-any-return]
+
+
 def _truth(value: object) -> bool:
     return value is True or str(value).lower() in {"true", "t", "on", "1"}
 
@@ -104,8 +169,12 @@ def take_signals(tree: exp.Expression) -> tuple[Signal, ...]:
         called = output.this if isinstance(output, exp.Alias) else output
         if called.is_star:
             break
-        name = function_name(called)
+        name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
         if name in _TERMINATES and len(called.expressions) == 1:
+            if called is output:
+                named = exp.alias_(called.copy(), name, quoted=True)
+                called.replace(named)
+                called = named.this
             found.append(Signal(place, _TERMINATES[name]))
             called.replace(exp.cast(called.expressions[0].copy(), "INTEGER"))
     return tuple(found)

@@ -80,7 +80,8 @@ ACL_EXPLODE = (
 )
 """The privileges in a list of aclitems, as a list of structs."""
 _OWNER = "coalesce((SELECT min(s_r.l_name) FROM \"lookup.role\" AS s_r WHERE s_r.l_oid = :2), '')"
-_DEFAULTS = {
+VECTOR_OID = 16300
+ACL_DEFAULTS = {
     "r": "~=arwdDxt/~",
     "s": "~=rwU/~",
     "d": "=Tc/~,~=CTc/~",
@@ -94,7 +95,8 @@ _DEFAULTS = {
     "L": "~=rw/~",
     "p": "~=sA/~",
 }
-_WHEN = " ".join(f"WHEN '{letter}' THEN '{items}'" for letter, items in _DEFAULTS.items())
+"""What whoever owns a thing ("~"), and everybody, may do with it at first, by the kind of the thing."""
+_WHEN = " ".join(f"WHEN '{letter}' THEN '{items}'" for letter, items in ACL_DEFAULTS.items())
 ACL_DEFAULT = f"string_split(replace(CASE CAST(:1 AS VARCHAR) {_WHEN} END, '~', {_OWNER}), ',')"
 """What whoever owns a thing, and everybody, may do with it where nothing was granted."""
 

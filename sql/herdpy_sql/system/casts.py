@@ -13,9 +13,10 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.typenames import ENUM
+from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.system_relations import column_types
 from herdpy_sql.types import EnumType
+from herdpy_sql.values.reg_types import REG_TYPES
 
 _ID_TYPES = {"regclass": "class", "regtype": "type", "regnamespace": "namespace", "regrole": "role"}
 _DUCK = {
@@ -59,6 +60,9 @@ def names_system_type(to: exp.Expression) -> bool:
         to = to.expressions[0]
     name = target_name(to)
     if name is None or to.args.get(ENUM) is not None:
+        return False
+    found = builtin(to) if isinstance(to, exp.DataType | exp.ObjectIdentifier) else None
+    if found is not None and found.base not in REG_TYPES:
         return False
     return name.removeprefix("_") in _DUCK or name in _ID_TYPES
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library.catalog_functions import size_pretty
 from herdpy_sql.library.time_templates import zoned_text
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
@@ -31,19 +32,6 @@ else:
 _MEMORY = "256MiB"
 READERS = 4
 """How many idle readers are kept for each time zone."""
-_STEP = 10 * 1024
-_SIZES = ("bytes", "kB", "MB", "GB", "TB", "PB")
-
-
-def size_pretty(size: int) -> str:
-    """A size in bytes as pg_size_pretty writes it: units change at 10240, halves are rounded up."""
-    value, unit = abs(size), 0
-    if value >= _STEP:
-        value, unit = value >> 9, 1  # one bit more than the unit, to round by
-        while value >= 2 * _STEP - 1 and unit < len(_SIZES) - 1:
-            value, unit = value >> 10, unit + 1
-        value = (value + 1) >> 1
-    return f"{'-' if size < 0 else ''}{value} {_SIZES[unit]}"
 
 
 def _moment_text(zone: str, us: int | None, form: str | None) -> str | None:

@@ -21,7 +21,7 @@ from herdpy_sql.system.state import setting_values
 from herdpy_sql.system_relations import CATALOG, relations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 _ID: Any = pa.int64()
 _TEXT: Any = pa.string()
@@ -116,6 +116,27 @@ OF_CATALOG = frozenset(
     )
 )
 """Those that are made of the catalog alone, and never of the state."""
+
+
+_KEYS = {"serial": 2, "index": 2}
+"""How many of a lookup's first columns are its key, where it is not one."""
+
+
+def rows(name: str, context: Context) -> Iterable[tuple[Any, ...]]:
+    """The rows, now."""
+    return _LOOKUPS[name][1](context)
+
+
+def by_key(name: str, context: Context) -> Mapping[tuple[Any, ...], tuple[Any, ...]]:
+    """What the rows have behind their keys, by key."""
+    label = f"lookup {name}"
+    if name in OF_CATALOG and label in context.catalog.derived:
+        return context.catalog.derived[label]  # type: ignore[return-value]
+    width = _KEYS.get(name, 1)
+    found = {row[:width]: row[width:] for row in rows(name, context)}
+    if name in OF_CATALOG:
+        context.catalog.derived[label] = found
+    return found
 
 
 def empty(name: str) -> pa.Table:

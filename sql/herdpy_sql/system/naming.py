@@ -9,8 +9,9 @@ from sqlglot import exp
 from herdpy_sql.system import casts
 from herdpy_sql.system.rewriter import function_name
 from herdpy_sql.system_relations import column_types
+from herdpy_sql.types import CHAR_BYTE, NAME, OID, Base, SqlType
 
-_TOLD = {'"char"': 18, "name": 19}
+_TYPES = {'"char"': CHAR_BYTE, "name": NAME, "oid": OID, "xid": SqlType(Base.XID)}
 _UNNAMED = "?column?"
 _CLASS_NAMES = {
     "GroupConcat": "string_agg", "ArrayAgg": "array_agg", "LogicalAnd": "bool_and", "LogicalOr": "bool_or",
@@ -89,14 +90,13 @@ def _identifier(node: Any) -> str:
     return str(node.this if isinstance(node, exp.Identifier) else node)
 
 
-def told_types(tree: exp.Expression) -> dict[str, int]:
-    """Object ids of the types of columns, by the name that a query has for them: "char" and name.
+def catalog_types(tree: exp.Expression) -> dict[str, SqlType]:
+    """The types of columns that DuckDB has other types for, by the name that a query has for them.
 
-    What follows from a column's name alone, and from the names that the query gives to columns: DuckDB
-    has text for both, and drivers read the one as a byte.
+    What follows from a column's name alone, and from the names that the query gives to columns.
     """
-    found = {name: _TOLD[type_] for name, type_ in column_types().items() if type_ in _TOLD}
-    given: dict[str, set[int | None]] = {}
+    found = {name: _TYPES[type_] for name, type_ in column_types().items() if type_ in _TYPES}
+    given: dict[str, set[SqlType | None]] = {}
     for alias in tree.find_all(exp.Alias):
         if isinstance(alias.this, exp.Column):
             given.setdefault(alias.alias.lower(), set()).add(found.get(alias.this.name.lower()))

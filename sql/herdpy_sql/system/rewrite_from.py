@@ -37,7 +37,7 @@ def concerns(tree: exp.Expression, catalog: Catalog) -> bool:
                 continue
             if _system_relation(node, catalog) is not None or _sequence(node, catalog) is not None:
                 return True
-        elif isinstance(node, exp.ObjectIdentifier | exp.Operator):
+        elif isinstance(node, exp.Operator):
             return True
         elif isinstance(node, exp.Dot):
             if isinstance(node.this, exp.Identifier) and node.this.name.lower() in (CATALOG, INFORMATION):

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import literals
 from herdpy_sql.errors import SqlError
+from herdpy_sql.system.actions import SessionAction
 from herdpy_sql.system_relations import CATALOG, SystemRelation, find_relation
 from herdpy_sql.types import UNKNOWN, Base, SqlType
 
@@ -48,14 +49,6 @@ _NAMED = {
 }  # fmt: skip
 _KEYWORDS = frozenset({"user", "current_role", "current_catalog", "session_user", "current_user"})
 HOLE = re.compile(r":(\d)")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionAction:
-    """A function carried out when the query begins; its arguments are texts or numbers of parameters."""
-
-    name: str
-    arguments: tuple[str | int | None, ...]
 
 
 @dataclass

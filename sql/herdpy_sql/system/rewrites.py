@@ -16,8 +16,9 @@ from sqlglot import exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.coerce import MAX_PARAMS
+from herdpy_sql.library.hashtext import hashtext
 from herdpy_sql.system import calls, casts
-from herdpy_sql.system.advisory import ANSWERING, NAMES, hashtext
+from herdpy_sql.system.advisory import ANSWERING, NAMES
 from herdpy_sql.system.calls import privilege_template
 from herdpy_sql.system.definitions import table_oid
 from herdpy_sql.system.rewriter import (
@@ -31,7 +32,7 @@ from herdpy_sql.system.rewriter import (
     undefined,
 )
 from herdpy_sql.system_relations import CATALOG, INFORMATION, column_types, find_relation, relations
-from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, OIDS, SMALLINT, TEXT, TIMESTAMPTZ, SqlType, array_of
+from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, OID, SMALLINT, TEXT, TIMESTAMPTZ, SqlType, array_of
 
 _LIST_PARAMETER = re.compile(r"\$p\d+ AS \w+\[\]")
 """A parameter that is an array, and so a list already."""
@@ -200,7 +201,7 @@ def _oid(rewriter: Rewriter, table: exp.Table) -> int:
 
 
 _TYPES = {
-    "oid": BIGINT, "xid": BIGINT, "int8": BIGINT, "int4": INTEGER, "int2": SMALLINT, "bool": BOOLEAN,
+    "oid": OID, "xid": BIGINT, "int8": BIGINT, "int4": INTEGER, "int2": SMALLINT, "bool": BOOLEAN,
     "timestamptz": TIMESTAMPTZ,
 }  # fmt: skip
 
@@ -228,7 +229,7 @@ def _wanted(node: exp.Expression) -> SqlType:
     if isinstance(parent, exp.Cast):
         element = casts.element_name(parent.args["to"])
         if element is not None:
-            return OIDS if element == "oid" else array_of(_named(element))
+            return array_of(_named(element))
         return _TYPES.get(casts.target_name(parent.args["to"]) or "", _standard(parent.args["to"]))
     if isinstance(parent, exp.Any) and isinstance(parent.parent, exp.Binary):
         other = parent.parent.this

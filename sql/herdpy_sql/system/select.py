@@ -23,6 +23,7 @@ from herdpy_sql.system import engine, lookups, naming
 from herdpy_sql.system import rewrite_from as _from  # noqa: F401
 from herdpy_sql.system import rewrites as _rewrites  # noqa: F401 - registers its handlers
 from herdpy_sql.system.actions import take_signals
+from herdpy_sql.system.catalog_query import CatalogQuery, catalog_query
 from herdpy_sql.system.query import SystemQuery
 from herdpy_sql.system.rewriter import Rewriter
 from herdpy_sql.types import (
@@ -34,13 +35,14 @@ from herdpy_sql.types import (
     INTEGER,
     JSON,
     NUMERIC,
-    OIDS,
+    OID,
     REAL,
     SMALLINT,
     TEXT,
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UNKNOWN,
     UUID,
     Base,
     SqlType,
@@ -72,9 +74,11 @@ class SystemSelect(Plan):
     read_only = True
     engine = "columnar"
 
-    def __init__(self, query: SystemQuery) -> None:
+    def __init__(self, query: SystemQuery | CatalogQuery) -> None:
         self.source = query
-        self.columns: tuple[OutputColumn, ...] = query.shown
+        self.columns: tuple[OutputColumn, ...] = (
+            query.shown if isinstance(query, SystemQuery) else query.columns
+        )
         self.param_types = query.param_types
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
@@ -93,12 +97,33 @@ class SystemSelect(Plan):
 
 
 def system_select(
-    asked: exp.Expression, catalog: Catalog, param_types: Sequence[SqlType] = ()
+    asked: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType] = (),
+    targets: Sequence[SqlType | None] | None = None,
 ) -> SystemSelect:
-    """The plan of a query over the catalog. SqlError 42P01, 42703, 42883, 0A000 and so on."""
+    """The plan of a query over the catalog. SqlError 42P01, 42703, 42883, 0A000 and so on.
+
+    The columnar engine runs what it can bind; the rest is rewritten.
+    """
+    try:
+        return SystemSelect(catalog_query(asked, catalog, param_types, targets))
+    except SqlError as error:
+        refusal = error
+    try:
+        return _rewritten(asked, catalog, param_types)
+    except SqlError as error:
+        raise (error if refusal.sqlstate in _NOT_THERE else refusal) from None
+
+
+_NOT_THERE = frozenset({"0A000", "42883"})
+"""What the columnar engine says where it has not something that rewriting may have."""
+
+
+def _rewritten(asked: exp.Expression, catalog: Catalog, param_types: Sequence[SqlType]) -> SystemSelect:
     tree = asked.copy()
     names = naming.output_names(tree)
-    told = naming.told_types(tree)
+    catalog_types = naming.catalog_types(tree)
     signals = take_signals(tree)
     naming.label(tree)
     rewriter = Rewriter(catalog, param_types)
@@ -121,7 +146,7 @@ def system_select(
         signals=signals,
         unqualified=tuple(sorted(out.unqualified)),
     )
-    return SystemSelect(_described(query, names, told))
+    return SystemSelect(_described(query, names, catalog_types))
 
 
 def _refuse_order_of_texts(tree: exp.Expression, scans: Iterable[Scan]) -> None:
@@ -142,7 +167,9 @@ def _known(type_: SqlType | None) -> SqlType:
     return TEXT if type_ is None or type_.base is Base.UNKNOWN else type_
 
 
-def _described(query: SystemQuery, names: list[str | None], told: Mapping[str, int]) -> SystemQuery:
+def _described(
+    query: SystemQuery, names: list[str | None], catalog_types: Mapping[str, SqlType]
+) -> SystemQuery:
     """The query with its columns: bound over relations without rows."""
     tables = {relation.label: relation.arrow_schema.empty_table() for relation in query.relations}
     tables |= {f"lookup.{name}": lookups.empty(name) for name in query.lookups}
@@ -169,14 +196,14 @@ def _described(query: SystemQuery, names: list[str | None], told: Mapping[str, i
     for i, type_ in enumerate(types):
         plain = _TYPES.get(type_, TEXT)
         if type_.endswith("[]") and not type_.endswith("[][]"):
-            plain = OIDS if type_ == "BIGINT[]" else array_of(_TYPES.get(type_[:-2], TEXT))
+            plain = array_of(OID if type_ == "BIGINT[]" else _TYPES.get(type_[:-2], TEXT))
         if type_.startswith("DECIMAL"):
             plain = NUMERIC
         whole = "CAST(o.c{0} AS VARCHAR)" if type_ == "INTERVAL" else "o.c{0}"
         casts.append(whole.format(i))
         name = naming.name_at(names, shown, i)
-        if type_ == "VARCHAR" and name in told:
-            plain = replace(TEXT, told=told[name])
+        if plain.kind is catalog_types.get(name, UNKNOWN).kind:
+            plain = catalog_types.get(name, plain)
         columns.append(OutputColumn(name, plain))
     sql = query.sql
     if "INTERVAL" in types:

@@ -35,7 +35,11 @@ from herdpy_sql.values import (
     json_texts,
     macaddrs,
     moments,
+    names,
+    number_vectors,
     numeric,
+    oids,
+    reg_types,
     strings,
     uuids,
     vectors,
@@ -54,6 +58,7 @@ FORMS: dict[Base, TypeForms] = {
     Base.VARCHAR: strings.VARCHAR_FORMS,
     Base.CHAR: strings.CHAR_FORMS,
     Base.UNKNOWN: strings.UNKNOWN_FORMS,
+    Base.RECORD: strings.RECORD_FORMS,
     Base.BYTEA: bytea.FORMS,
     Base.DATE: moments.DATE_FORMS,
     Base.TIME: moments.TIME_FORMS,
@@ -66,6 +71,13 @@ FORMS: dict[Base, TypeForms] = {
     Base.JSONB: json_texts.JSONB_FORMS,
     Base.VECTOR: vectors.FORMS,
     Base.ENUM: enums.FORMS,
+    Base.OID: oids.OID_FORMS,
+    Base.XID: oids.XID_FORMS,
+    Base.NAME: names.NAME_FORMS,
+    Base.CHAR_BYTE: names.CHAR_FORMS,
+    Base.INT2VECTOR: number_vectors.INT2VECTOR_FORMS,
+    Base.OIDVECTOR: number_vectors.OIDVECTOR_FORMS,
+    **{base: reg_types.FORMS for base in Base if base in reg_types.REG_TYPES},
 }
 """Of every type but arrays, whose values have the forms of their elements."""
 

@@ -138,6 +138,15 @@ TEXT_FORMS = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,
     text_bytes=str.encode,
 )  # fmt: skip
+RECORD_FORMS = TypeForms(
+    write=always(same),
+    read=always(check_text),
+    take=always(take_text),
+    pack=always(str.encode),
+    unpack=always(text_of),
+    duck=DuckForms("VARCHAR[]", text="('(' || array_to_string({}, ',') || ')')", constant=quote),
+)
+"""Only as text: in DuckDB a row is the list of its fields' texts."""
 UNKNOWN_FORMS = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,
     guessed=(type(None), str), text_bytes=str.encode,

@@ -93,15 +93,3 @@ def relations() -> Mapping[tuple[str, str], SystemRelation]:
 def find_relation(schema: str | None, name: str) -> SystemRelation | None:
     """The system relation that a name means; without a schema, one of pg_catalog."""
     return relations().get((schema or CATALOG, name))
-
-
-@functools.lru_cache(maxsize=1)
-def column_types() -> Mapping[str, str]:
-    """PostgreSQL's type of a column by its name, where all relations agree: most names have a prefix."""
-    found: dict[str, str] = {}
-    clashing = set()
-    for relation in relations().values():
-        for name, type_ in relation.columns:
-            if found.setdefault(name, type_) != type_:
-                clashing.add(name)
-    return {name: type_ for name, type_ in found.items() if name not in clashing}

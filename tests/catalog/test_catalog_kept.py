@@ -39,8 +39,8 @@ def test_rows_of_a_transaction_are_its_own(connection, tmp_path):
 
 def test_plans_outlive_other_changes(connection, monkeypatch):
     planned = []
-    described = select._described
-    monkeypatch.setattr(select, "_described", lambda *args: planned.append(1) or described(*args))
+    bound = select.catalog_query
+    monkeypatch.setattr(select, "catalog_query", lambda *args: planned.append(1) or bound(*args))
     for number in range(3):
         assert connection.execute("SELECT count(*) FROM pg_am").fetchall() == [(2,)]
         connection.execute(f"CREATE TABLE other_{number} (a INTEGER)")

@@ -14,7 +14,7 @@ from herdpy.log import Append, LogError
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, lost, sql_error
 from herdpy_server.tablespace.work import LastWait
 from herdpy_sql.errors import SqlError
-from herdpy_sql.system import CatalogQuery, SystemQuery
+from herdpy_sql.system import CatalogQuery
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.settings import Settings
@@ -140,5 +140,5 @@ def _reads_tables(plan: Plan) -> bool:
     """Whether a plan reads what is replicated: not constants alone, nor what the server knows of itself."""
     query = plan.source
     if query is not None:
-        return not isinstance(query, CatalogQuery | SystemQuery) and bool(query.scans)
+        return not isinstance(query, CatalogQuery) and bool(query.scans)
     return bool(getattr(plan, "pipeline", None) is None or plan.pipeline.steps)  # type: ignore[attr-defined]

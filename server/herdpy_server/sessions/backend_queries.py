@@ -21,7 +21,7 @@ from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Plan, SourceChanged
 from herdpy_sql.storage import Clock
-from herdpy_sql.system import CatalogQuery, SystemQuery
+from herdpy_sql.system import CatalogQuery
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -58,7 +58,7 @@ class BackendQueries:
         """What the plan asks of the columnar engine."""
         query = plan.source
         assert query is not None
-        if isinstance(query, CatalogQuery | SystemQuery):
+        if isinstance(query, CatalogQuery):
             query = query.begun(SessionState(self.block, self._facts), values)
         workspace = transaction.workspace
         catalog = workspace.catalog
@@ -82,7 +82,7 @@ class BackendQueries:
 
     def backend_of(self, request: QueryRequest) -> QueryBackend:
         """Who is asked; what the system catalog knows, this process alone does."""
-        return IN_PROCESS if isinstance(request.query, CatalogQuery | SystemQuery) else self.backend
+        return IN_PROCESS if isinstance(request.query, CatalogQuery) else self.backend
 
     async def whole(
         self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
@@ -103,7 +103,7 @@ class BackendQueries:
     async def _hear(self, plan: Plan) -> None:
         """Before a query over what the cluster knows: have it say that."""
         query, cluster = plan.source, self.block.tablespace.cluster
-        if cluster is not None and isinstance(query, CatalogQuery | SystemQuery) and query.told:
+        if cluster is not None and isinstance(query, CatalogQuery) and query.told:
             facts, remark = await self.block.waits.until(cluster.facts())
             self._facts = facts
             if remark is not None:

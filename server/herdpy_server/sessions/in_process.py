@@ -14,7 +14,7 @@ import pyarrow as pa
 from herdpy_server.sessions.query_backend import BATCH_ROWS
 from herdpy_server.tablespace.work import Pause, Work
 from herdpy_sql.columnar import ColumnarQuery
-from herdpy_sql.system import CatalogQuery, SystemQuery
+from herdpy_sql.system import CatalogQuery
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.query_backend import Answer, Export, Form, QueryRequest
@@ -36,7 +36,7 @@ class InProcess:
             lambda: query.run(sources, values, request.clock, request.limits, request.interrupt)
         )
         found = await work
-        if isinstance(query, CatalogQuery | SystemQuery):
+        if isinstance(query, CatalogQuery):
             found = query.ended(found)
             request.interrupt.check()  # it may have cancelled itself
         return WholeAnswer(found)

@@ -31,7 +31,7 @@ class QueryRequest:
     """What is asked.
 
     Attributes:
-        query: a ColumnarQuery, or a SystemQuery that has begun.
+        query: a ColumnarQuery, or a CatalogQuery that has begun.
         values: its parameters as datums.
         open_snapshot: what the statement sees, as of the call; called once the answer can begin, perhaps
             more than once. Raises SourceChanged when the plan does not fit the definitions any more.

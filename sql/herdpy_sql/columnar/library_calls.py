@@ -14,6 +14,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import syntax
 from herdpy_sql.expr.resolve import no_function, no_operator
 from herdpy_sql.expr.syntax import slice_ends
+from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.types import INTEGER
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _named(binder: Binder, node: Any, scope: Scope) -> Typed:
     found = library.call(binder, name, arguments, scope)
     if found is None:
         if name[0].isalpha():
-            raise no_function(name, types_of(*arguments))
+            raise no_function(name, types_of(*arguments)[name in ACTIONS :])  # after the number put before
         raise no_operator(name, types_of(arguments[0], arguments[1]))
     return found
 
@@ -71,6 +72,22 @@ def _within(binder: Binder, array: Typed, steps: list[Any], scope: Scope) -> Typ
     return found
 
 
+_OPERATORS: dict[str, type[exp.Expression]] = {
+    "=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE, "||": exp.DPipe,
+    "+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div, "%": exp.Mod,
+}  # fmt: skip
+
+
+def _operator(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """``a OPERATOR(pg_catalog.=) b``."""
+    symbol = str(node.args["operator"]).removeprefix("pg_catalog.").strip()
+    kind = _OPERATORS.get(symbol)
+    if kind is None:
+        raise SqlError("42883", f"operator does not exist: {symbol}")
+    return binder.bind(kind(this=node.this, expression=node.expression), scope)
+
+
+HANDLERS[exp.Operator] = _operator
 HANDLERS[exp.Bracket] = _bracket
 for _kind in (*syntax.NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval):
     HANDLERS.setdefault(_kind, _named)

@@ -280,6 +280,11 @@ def _rest() -> None:
     add("pg_is_wal_replay_paused", (), BOOLEAN, lambda: False)
     add("row_security_active", (SqlType(Base.REGCLASS),), BOOLEAN, lambda oid: False)
     add("txid_current", (), BIGINT, lambda: 0)
+    add("pg_current_xact_id_if_assigned", (), SqlType(Base.XID), lambda: None)
+    add("pg_stat_clear_snapshot", (), TEXT, lambda: "")
+    add("pg_stat_reset", (), TEXT, lambda: "")
+    add("pg_index_has_property", (SqlType(Base.REGCLASS), TEXT), BOOLEAN, lambda oid, name: False)
+    add("pg_indexam_has_property", (OID, TEXT), BOOLEAN, lambda oid, name: False)
     add("age", (SqlType(Base.XID),), INTEGER, lambda xid: 0)
     add("pg_get_replica_identity_index", (SqlType(Base.REGCLASS),), SqlType(Base.REGCLASS), lambda oid: None)
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from herdpy._version import __version__
-from herdpy_sql.system import calls, lookups, names
+from herdpy_sql.system import lookups, names
 from herdpy_sql.system.contents import Context
 from herdpy_sql.system.rights_asked import RightsAsked
 from herdpy_sql.system.state import setting_values, unknown_setting
 from herdpy_sql.system.types import format_type
-from herdpy_sql.types import Base
+from herdpy_sql.types import VECTOR, Base
 from herdpy_sql.values.reg_types import reg_value, without_name
 
 _KINDS = {
@@ -32,6 +32,22 @@ _PRIVILEGES = {
     "a": "INSERT", "r": "SELECT", "w": "UPDATE", "d": "DELETE", "D": "TRUNCATE", "x": "REFERENCES",
     "t": "TRIGGER", "X": "EXECUTE", "U": "USAGE", "C": "CREATE", "T": "TEMPORARY", "c": "CONNECT",
 }  # fmt: skip
+
+_DEFAULTS = {
+    "r": "~=arwdDxt/~",
+    "s": "~=rwU/~",
+    "d": "=Tc/~,~=CTc/~",
+    "n": "~=UC/~",
+    "f": "=X/~,~=X/~",
+    "l": "=U/~,~=U/~",
+    "T": "=U/~,~=U/~",
+    "t": "~=C/~",
+    "F": "~=U/~",
+    "S": "~=U/~",
+    "L": "~=rw/~",
+    "p": "~=sA/~",
+}
+"""What whoever owns a thing ("~"), and everybody, may do with it at first, by the kind of the thing."""
 
 
 def procedure_oid(name: str) -> int:
@@ -109,7 +125,7 @@ class CatalogAnswers:
         found = None if oid is None else self._known("type").get((oid,))
         if found is None:
             return format_type(oid, modifier)
-        own = f"({modifier})" if oid == calls.VECTOR_OID and modifier is not None and modifier > 0 else ""
+        own = f"({modifier})" if oid == VECTOR.oid and modifier is not None and modifier > 0 else ""
         return f"{found[0]}{own}"
 
     def is_visible(self, kind: str, oid: int) -> bool | None:
@@ -175,7 +191,7 @@ class CatalogAnswers:
     def default_privileges(self, kind: str, owner: int) -> Sequence[str] | None:
         """See ``CatalogContext``."""
         known = self._known("role").get((owner,))
-        items = calls.ACL_DEFAULTS.get(kind)
+        items = _DEFAULTS.get(kind)
         if items is None:
             return None
         return tuple(items.replace("~", str(known[0]) if known is not None else "").split(","))

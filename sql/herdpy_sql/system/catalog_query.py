@@ -26,12 +26,12 @@ from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.plan import type_names
+from herdpy_sql.plan.scope import name_of
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, lookups, names
 from herdpy_sql.system.actions import SessionAction, Signal, Sleep, perform, take_actions, take_signals
 from herdpy_sql.system.answers import CatalogAnswers, procedure_oid
 from herdpy_sql.system.herdpy_schema import TOLD
-from herdpy_sql.system.rewriter import folded
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.system_relations import HERDPY, SystemRelation, arrow_of, find_relation
 from herdpy_sql.types import (
@@ -214,9 +214,8 @@ def catalog_query(
     for node in list(tree.find_all(exp.Table)):
         found.take(node)
     for column in list(tree.find_all(exp.Column)):
-        word = column.name.lower()
-        if word in _WORDS and not column.args.get("table") and not column.this.args.get("quoted"):
-            column.replace(exp.Anonymous(this=word))
+        if is_word(column):
+            column.replace(exp.Anonymous(this=column.name.lower()))
     signals = take_signals(tree)
     actions = take_actions(tree)
     query = translate(tree, catalog, param_types, targets=targets, given=found.given)
@@ -230,6 +229,12 @@ def catalog_query(
         actions,
         signals,
     )
+
+
+def is_word(column: exp.Column) -> bool:
+    """Whether what looks like a column is a function that is called without parentheses."""
+    plain = isinstance(column.this, exp.Identifier) and not column.this.args.get("quoted")
+    return plain and not column.args.get("table") and column.name.lower() in _WORDS
 
 
 class _Handed:
@@ -247,11 +252,11 @@ class _Handed:
         _name_relation(node)
         if not isinstance(node.this, exp.Identifier) or node.args.get("catalog"):
             return
-        name, schema = folded(node.this), node.args.get("db")
-        if schema is None and _is_common(node, name):
+        name, schema = name_of(node.this), node.args.get("db")
+        if schema is None and is_common(node, name):
             return
-        own = self._catalog.find(None if schema is None else folded(schema), name)
-        relation = find_relation(None if schema is None else folded(schema), name)
+        own = self._catalog.find(None if schema is None else name_of(schema), name)
+        relation = find_relation(None if schema is None else name_of(schema), name)
         if isinstance(own, CatalogObject) and own.kind == "sequence":
             given = _sequence_relation(own, _SEQUENCE_ID - len(self.sequences))
             self.sequences[given.table.id] = own
@@ -269,7 +274,7 @@ class _Handed:
             node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
 
 
-_FUNCTIONS = {
+RELATION_FUNCTIONS = {
     "pg_timezone_names": "pg_timezone_names",
     "pg_show_all_settings": "pg_settings",
     "pg_prepared_statement": "pg_prepared_statements",
@@ -279,23 +284,23 @@ _FUNCTIONS = {
 
 
 def _name_relation(node: exp.Table) -> None:
-    """Have a call of one of _FUNCTIONS in FROM name the relation."""
+    """Have a call of one of RELATION_FUNCTIONS in FROM name the relation."""
     called = node.this
     if isinstance(called, exp.Anonymous) and not called.expressions:
         name = str(called.this).lower()
-        if name in _FUNCTIONS:
+        if name in RELATION_FUNCTIONS:
             if node.args.get("alias") is None:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-            node.set("this", exp.to_identifier(_FUNCTIONS[name]))
+            node.set("this", exp.to_identifier(RELATION_FUNCTIONS[name]))
             node.set("db", exp.to_identifier("pg_catalog"))
 
 
-def _is_common(node: exp.Expression, name: str) -> bool:
+def is_common(node: exp.Expression, name: str) -> bool:
     """Whether a WITH query of that name is in reach."""
     above: Any = node.parent
     while above is not None:
         with_ = above.args.get("with_")
-        if with_ is not None and any(folded(one.args["alias"].this) == name for one in with_.expressions):
+        if with_ is not None and any(name_of(one.args["alias"].this) == name for one in with_.expressions):
             return True
         above = above.parent
     return False

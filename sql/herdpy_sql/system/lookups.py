@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy_sql.plan.views import view_text
-from herdpy_sql.quoting import RESERVED, quote_ident
-from herdpy_sql.system import classes, contents, types
+from herdpy_sql.quoting import quote_ident
+from herdpy_sql.system import classes, types
 from herdpy_sql.system import herdpy_schema as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import information_schema as _information  # noqa: F401
 from herdpy_sql.system import server as _server  # noqa: F401
 from herdpy_sql.system.classes import comments, sequence_values
 from herdpy_sql.system.contents import SCHEMAS, Context, named_relations, sequences, user_schemas, views
-from herdpy_sql.system.state import setting_values
 from herdpy_sql.system_relations import CATALOG, relations
 
 if TYPE_CHECKING:
@@ -62,43 +61,17 @@ def _serials(context: Context) -> Iterable[tuple[Any, ...]]:
             yield table.oid, column, shown
 
 
-_LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...]]]]] = {
-    "class": (pa.schema([("l_oid", _ID), ("l_name", _TEXT), ("l_visible", _FLAG)]), _classes),
-    "namespace": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), _namespaces),
-    "view": (pa.schema([("l_oid", _ID), ("l_text", _TEXT)]), _view_texts),
-    "serial": (pa.schema([("l_oid", _ID), ("l_column", _TEXT), ("l_text", _TEXT)]), _serials),
-    "sequence": (
-        pa.schema([("l_oid", _ID), ("l_value", _ID), ("l_called", _FLAG)]),
-        sequence_values,
-    ),
-    "comment": (
-        pa.schema([("l_oid", _ID), ("l_class", _ID), ("l_number", _NUMBER), ("l_text", _TEXT)]),
-        lambda context: comments(context.catalog),
-    ),
-    "role": (
-        pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
-        lambda context: ((oid, name) for name, oid in context.role_oids().items()),
-    ),
-    "setting": (
-        pa.schema([("l_name", _TEXT), ("l_value", _TEXT)]),
-        lambda context: setting_values(context.state).items(),
-    ),
-    "index": (
-        pa.schema([("l_oid", _ID), ("l_number", _NUMBER), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
-        lambda context: classes.index_definitions(context.catalog),
-    ),
-    "type": (
-        pa.schema([("l_oid", _ID), ("l_name", _TEXT), ("l_visible", _FLAG)]),
-        types.shown_types,
-    ),
-    "keyword": (
-        pa.schema([("l_word", _TEXT), ("l_code", _TEXT), ("l_text", _TEXT)]),
-        lambda context: ((word, "R", "reserved") for word in sorted(RESERVED)),
-    ),
-    "constraint": (
-        pa.schema([("l_oid", _ID), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
-        lambda context: classes.constraint_definitions(context.catalog),
-    ),
+_LOOKUPS: dict[str, Callable[[Context], Iterable[tuple[Any, ...]]]] = {
+    "class": _classes,
+    "namespace": _namespaces,
+    "view": _view_texts,
+    "serial": _serials,
+    "sequence": sequence_values,
+    "comment": lambda context: comments(context.catalog),
+    "role": lambda context: ((oid, name) for name, oid in context.role_oids().items()),
+    "index": lambda context: classes.index_definitions(context.catalog),
+    "type": types.shown_types,
+    "constraint": lambda context: classes.constraint_definitions(context.catalog),
 }
 
 
@@ -111,7 +84,6 @@ OF_CATALOG = frozenset(
         "comment",
         "index",
         "type",
-        "keyword",
         "constraint",
     )
 )
@@ -124,7 +96,7 @@ _KEYS = {"serial": 2, "index": 2}
 
 def rows(name: str, context: Context) -> Iterable[tuple[Any, ...]]:
     """The rows, now."""
-    return _LOOKUPS[name][1](context)
+    return _LOOKUPS[name](context)
 
 
 def by_key(name: str, context: Context) -> Mapping[tuple[Any, ...], tuple[Any, ...]]:
@@ -137,23 +109,3 @@ def by_key(name: str, context: Context) -> Mapping[tuple[Any, ...], tuple[Any, .
     if name in OF_CATALOG:
         context.catalog.derived[label] = found
     return found
-
-
-def empty(name: str) -> pa.Table:
-    """The relation without rows."""
-    return _LOOKUPS[name][0].empty_table()
-
-
-def table(name: str, context: Context) -> pa.Table:
-    """The relation, now."""
-    if name not in OF_CATALOG:
-        return _made(name, context)
-    return contents.kept_table(context.catalog, f"lookup.{name}", lambda: _made(name, context))
-
-
-def _made(name: str, context: Context) -> pa.Table:
-    schema, rows = _LOOKUPS[name]
-    listed = list(rows(context))
-    columns = zip(*listed, strict=True) if listed else [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import ROUTINES, Routine
+from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.quoting import RESERVED
-from herdpy_sql.system.calls import NATIVE, SPECIAL
 from herdpy_sql.system.contents import SCHEMAS, named_relations, user_schemas
 from herdpy_sql.system.types import (
     array_oid,
@@ -423,16 +423,20 @@ def _count(name: str, oids: list[int] | None) -> int:
     """How many functions there are of a name, for arguments of these types; of some the name is enough."""
     if name in ROUTINES:
         return sum(oids is None or _takes(one, oids) for one in ROUTINES[name])
-    return int(name in known_procedures() or name in SPECIAL or name in NATIVE or name in _OF_MOMENTS)
+    return int(name in known_procedures() or name in _OTHERS)
 
 
 def _takes(one: Routine, oids: list[int]) -> bool:
     """Whether it may have arguments of these types: of polymorphic ones only their number is known."""
-    if len(oids) != len(one.args):
-        return one.rest is not None and len(oids) > len(one.args)
-    return all(
-        not isinstance(arg, SqlType) or arg.oid == oid for arg, oid in zip(one.args, oids, strict=True)
-    )
+    args = one.args[1:] if one.name in ACTIONS else one.args  # whose number the query gives them
+    if len(oids) != len(args):
+        return one.rest is not None and len(oids) > len(args)
+    return all(not isinstance(arg, SqlType) or arg.oid == oid for arg, oid in zip(args, oids, strict=True))
 
 
-_OF_MOMENTS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
+_OTHERS = frozenset(
+    """now transaction_timestamp statement_timestamp clock_timestamp count sum min max avg array_agg
+    string_agg bool_and bool_or every coalesce nullif trim concat concat_ws greatest least row_number
+    rank dense_rank lag lead first_value last_value row_to_json json_agg jsonb_agg""".split()  # noqa: SIM905 - a list of words
+)
+"""Functions that are neither in the library nor evaluated by own plans, such as aggregates."""

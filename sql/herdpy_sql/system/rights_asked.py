@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import ViewDefinition
 from herdpy_sql.rights.privileges import LETTERS
 from herdpy_sql.system import names
-from herdpy_sql.system.calls import FUNCTIONS
 from herdpy_sql.system.contents import SCHEMAS, role_oid, user_schemas
 from herdpy_sql.system.names import procedure
 from herdpy_sql.system.ownership import letters_held, things
@@ -26,6 +25,35 @@ if TYPE_CHECKING:
     from herdpy_sql.rights.held import Subject
     from herdpy_sql.system.contents import Context
     from herdpy_sql.system.state import RoleRow
+
+_COLUMN_WORDS = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
+_TABLE_WORDS = (*_COLUMN_WORDS, "DELETE", "TRUNCATE", "TRIGGER", "RULE")
+
+
+class PrivilegeFunction(NamedTuple):
+    """One of these functions: what it is about, and the privileges that it knows."""
+
+    about: str
+    words: tuple[str, ...]
+
+
+FUNCTIONS = {
+    "has_table_privilege": PrivilegeFunction("relation", _TABLE_WORDS),
+    "has_any_column_privilege": PrivilegeFunction("relation", _COLUMN_WORDS),
+    "has_column_privilege": PrivilegeFunction("relation", _COLUMN_WORDS),
+    "has_sequence_privilege": PrivilegeFunction("sequence", ("USAGE", "SELECT", "UPDATE")),
+    "has_schema_privilege": PrivilegeFunction("schema", ("CREATE", "USAGE")),
+    "has_database_privilege": PrivilegeFunction("database", ("CREATE", "TEMPORARY", "TEMP", "CONNECT")),
+    "has_function_privilege": PrivilegeFunction("function", ("EXECUTE",)),
+    "has_type_privilege": PrivilegeFunction("type", ("USAGE",)),
+    "has_language_privilege": PrivilegeFunction("language", ("USAGE",)),
+    "has_tablespace_privilege": PrivilegeFunction("tablespace", ("CREATE",)),
+    "has_foreign_data_wrapper_privilege": PrivilegeFunction("foreign-data wrapper", ("USAGE",)),
+    "has_server_privilege": PrivilegeFunction("server", ("USAGE",)),
+    "has_parameter_privilege": PrivilegeFunction("parameter", ("SET", "ALTER SYSTEM")),
+    "pg_has_role": PrivilegeFunction("role", ("USAGE", "MEMBER")),
+}
+
 
 _GRANT, _ADMIN = " WITH GRANT OPTION", " WITH ADMIN OPTION"
 _SYSTEM_COLUMNS = {"ctid": -1, "xmin": -2, "cmin": -3, "xmax": -4, "cmax": -5, "tableoid": -6}

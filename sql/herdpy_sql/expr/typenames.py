@@ -13,6 +13,11 @@ _PLAIN = {word: SqlType(base) for base, facts in FACTS.items() for word in facts
 _PLAIN["CHAR"] = SqlType(Base.CHAR, 1)
 _CATALOG = {facts.catalog_name or base.value: SqlType(base) for base, facts in FACTS.items() if facts.oid}
 """By their names in pg_type."""
+_DOMAINS = {
+    "sql_identifier": t.NAME, "character_data": t.VARCHAR, "yes_or_no": SqlType(Base.VARCHAR, 3),
+    "cardinal_number": t.INTEGER, "time_stamp": t.TIMESTAMPTZ,
+}  # fmt: skip
+"""Domains of information_schema: what they are of."""
 ENUM = "herdpy_enum"
 """Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
 _OF_MOMENTS = frozenset(
@@ -63,8 +68,10 @@ def builtin(node: exp.DataType | exp.ObjectIdentifier) -> SqlType | None:
     if node.this is not exp.DataType.Type.USERDEFINED:
         return _PLAIN.get(node.this.name if hasattr(node.this, "name") else str(node.this))
     kind = node.args.get("kind")
-    if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier) and kind.this.name == "pg_catalog":
-        return _CATALOG.get(kind.expression.name)
+    if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier):
+        if kind.this.name == "information_schema":
+            return _DOMAINS.get(kind.expression.name)
+        return _CATALOG.get(kind.expression.name) if kind.this.name == "pg_catalog" else None
     if not isinstance(kind, exp.Identifier):
         return None
     name = kind.name if kind.args.get("quoted") else kind.name.lower()

@@ -127,16 +127,17 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
     listed = found.name == "array_gathered"
 
     def apply(*columns: Any) -> Any:
-        first, rows = head, len(columns[0]) if columns else 1
+        rows = len(columns[0]) if columns else 1
+        first: tuple[Any, ...] = head
         if found.routine.context:
-            number, *columns = columns
-            first = (context_of(number[0].as_py() if rows else None),)
+            first = (context_of(columns[0][0].as_py() if rows else None),)
+        given = columns[found.routine.context :]
         datums = [
-            datums_of(column, one, listed=listed) for column, one in zip(columns, found.args, strict=True)
+            datums_of(column, one, listed=listed) for column, one in zip(given, found.args, strict=True)
         ]
         values: list[Any] = []
         for row in zip(*datums, strict=True) if datums else [()] * rows:
-            if (strict and None in row) or (found.routine.context and first[0] is None):
+            if (strict and None in row) or (found.routine.context and None in first):
                 values.append(None)
                 continue
             try:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from herdpy._version import __version__
+from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system import lookups, names
 from herdpy_sql.system.contents import Context
 from herdpy_sql.system.rights_asked import RightsAsked
@@ -84,7 +85,7 @@ class CatalogAnswers:
         found = self._known(kind).get((oid,))
         if found is None:
             return None
-        return str(found[0]) if kind == "class" else lookups.quote_ident(str(found[0]))
+        return str(found[0]) if kind == "class" else quote_ident(str(found[0]))
 
     def _procedure(self, base: Base, given: int | str, *, strict: bool) -> str | None:
         if isinstance(given, int):
@@ -135,7 +136,7 @@ class CatalogAnswers:
             return True if kind == "type" else None
         return bool(found[1])
 
-    def text(self, kind: str, *key: int | str) -> str | None:
+    def text(self, kind: str, *key: Any) -> str | None:
         """See ``CatalogContext``."""
         if kind == "comment":
             return self._comment(*key)

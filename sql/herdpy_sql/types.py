@@ -123,7 +123,7 @@ FACTS = {
     Base.REGROLE: TypeFacts(Kind.TEXT, 4096, 4097, "N", words=("regrole",), size=4, comparable=False),
     Base.INT2VECTOR: TypeFacts(Kind.TEXT, 22, 1006, "A", words=("int2vector",), comparable=False),
     Base.OIDVECTOR: TypeFacts(Kind.TEXT, 30, 1013, "A", words=("oidvector",), comparable=False),
-    Base.RECORD: TypeFacts(Kind.TEXT, 2249, None, "P", comparable=False),
+    Base.RECORD: TypeFacts(Kind.TEXT, 2249, 2287, "P", comparable=False),
     Base.UNKNOWN: TypeFacts(Kind.TEXT, 705, None, "X", comparable=False),
 }
 """Of every type. The kind of a NUMERIC with a precision of 38 digits at most is a fixed one."""

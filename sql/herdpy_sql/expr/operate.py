@@ -15,6 +15,7 @@ from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
 from herdpy_sql.expr.resolve import Signature, choose, no_operator
 from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
 from herdpy_sql.types import BOOLEAN, Base, SqlType
+from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,7 +162,7 @@ def library_call(
         raise NotOwn(found.routine.refused)
     if found.routine.setof:
         raise NotOwn(f"set-returning {name}")
-    if found.routine.context:
+    if found.routine.context or any(one.base in REG_TYPES for one in found.args):
         raise NotOwn(f"{name}, which looks things up in the catalog")
     coerced = tuple(
         settle(arg, params) if arg.type == wanted else coerce(arg, wanted, "implicit", params)

@@ -269,24 +269,29 @@ def _rest() -> None:
         setof=True,
         columns=(("word", TEXT), ("catcode", CHAR_BYTE), ("catdesc", TEXT)),
     )
-    add("pg_partition_ancestors", (SqlType(Base.REGCLASS),), TEXT, lambda oid: [], setof=True,
+    _add("pg_partition_ancestors", (SqlType(Base.REGCLASS),), TEXT, lambda c, oid: [], setof=True,
         columns=(("relid", SqlType(Base.REGCLASS)),))  # fmt: skip
     add("pg_options_to_table", (TEXTS,), TEXT, lambda options: [], setof=True,
         columns=(("option_name", TEXT), ("option_value", TEXT)))  # fmt: skip
     for name in _STATISTICS:
         add(f"pg_stat_get_{name}", (OID,), BIGINT, lambda oid: 0)
     add("pg_blocking_pids", (INTEGER,), array_of(INTEGER), lambda pid: ())
-    add("pg_relation_is_updatable", (SqlType(Base.REGCLASS), BOOLEAN), INTEGER, lambda oid, flag: 28)
+    _add("pg_relation_is_updatable", (SqlType(Base.REGCLASS), BOOLEAN), INTEGER, lambda c, oid, flag: 28)
     add("pg_is_wal_replay_paused", (), BOOLEAN, lambda: False)
-    add("row_security_active", (SqlType(Base.REGCLASS),), BOOLEAN, lambda oid: False)
+    _add("row_security_active", (SqlType(Base.REGCLASS),), BOOLEAN, lambda c, oid: False)
     add("txid_current", (), BIGINT, lambda: 0)
     add("pg_current_xact_id_if_assigned", (), SqlType(Base.XID), lambda: None)
     add("pg_stat_clear_snapshot", (), TEXT, lambda: "")
     add("pg_stat_reset", (), TEXT, lambda: "")
-    add("pg_index_has_property", (SqlType(Base.REGCLASS), TEXT), BOOLEAN, lambda oid, name: False)
+    _add("pg_index_has_property", (SqlType(Base.REGCLASS), TEXT), BOOLEAN, lambda c, oid, name: False)
     add("pg_indexam_has_property", (OID, TEXT), BOOLEAN, lambda oid, name: False)
     add("age", (SqlType(Base.XID),), INTEGER, lambda xid: 0)
-    add("pg_get_replica_identity_index", (SqlType(Base.REGCLASS),), SqlType(Base.REGCLASS), lambda oid: None)
+    _add(
+        "pg_get_replica_identity_index",
+        (SqlType(Base.REGCLASS),),
+        SqlType(Base.REGCLASS),
+        lambda c, oid: None,
+    )
 
 
 _RIGHTS = {

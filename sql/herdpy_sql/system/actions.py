@@ -117,7 +117,9 @@ def _constant(node: exp.Expression) -> str | int | exp.Expression | None:
         return "true" if node.this else "false"
     if isinstance(node, exp.Null):
         return None
-    if isinstance(node, exp.Parameter) and node.name.isdigit():
+    if isinstance(node, exp.Parameter):
+        if not node.name.isdigit():
+            raise SqlError("42601", f'syntax error at or near "{node.sql("postgres")}"')
         return int(node.name)
     if (
         isinstance(node, exp.Anonymous)

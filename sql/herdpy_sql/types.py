@@ -48,6 +48,8 @@ class Base(enum.Enum):
     REGTYPE = "regtype"
     REGPROC = "regproc"
     REGPROCEDURE = "regprocedure"
+    REGOPER = "regoper"
+    REGOPERATOR = "regoperator"
     REGNAMESPACE = "regnamespace"
     REGROLE = "regrole"
     INT2VECTOR = "int2vector"
@@ -117,6 +119,8 @@ FACTS = {
     Base.REGPROCEDURE: TypeFacts(
         Kind.TEXT, 2202, 2207, "N", words=("regprocedure",), size=4, comparable=False
     ),
+    Base.REGOPER: TypeFacts(Kind.TEXT, 2203, 2208, "N", words=("regoper",), size=4, comparable=False),
+    Base.REGOPERATOR: TypeFacts(Kind.TEXT, 2204, 2209, "N", words=("regoperator",), size=4, comparable=False),
     Base.REGNAMESPACE: TypeFacts(
         Kind.TEXT, 4089, 4090, "N", words=("regnamespace",), size=4, comparable=False
     ),

@@ -9,7 +9,7 @@ from herdpy_sql.system_relations import HERDPY, relations
 
 PAGE = (Path(__file__).parents[2] / "docs" / "system-tables.md").read_text()
 TYPES = {
-    "text": "text", "int4": "integer", "int8": "bigint", "oid": "bigint", "bool": "boolean",
+    "text": "text", "int4": "integer", "int8": "bigint", "oid": "oid", "bool": "boolean",
     "float8": "double precision", "timestamptz": "timestamptz",
 }  # fmt: skip
 ROW = re.compile(r"^\| `(\w+)` \| ([a-z ]+) \|", re.MULTILINE)

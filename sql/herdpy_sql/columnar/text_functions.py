@@ -101,7 +101,7 @@ def _like_each(binder: Binder, node: Any, scope: Scope) -> Typed:
         inner = inner.this
     inner = arrays.written_out(inner)
     if not isinstance(inner, exp.Array) or not inner.expressions:
-        raise SqlError("0A000", "LIKE ANY or ALL of anything but ARRAY[...] is not supported")
+        return _like_rows(binder, node, inner, scope)
     tests = [
         _match(binder, type(node)(this=node.this.copy(), expression=item.copy()), scope, "\\")
         for item in inner.expressions
@@ -110,6 +110,34 @@ def _like_each(binder: Binder, node: Any, scope: Scope) -> Typed:
     if node.args.get("negate"):  # of each pattern; the whole is negated where this comes back to
         return typed("(NOT (" + word.join(f"NOT {test.sql}" for test in tests) + "))", BOOLEAN, *tests)
     return typed("(" + word.join(test.sql for test in tests) + ")", BOOLEAN, *tests)
+
+
+def _like_rows(binder: Binder, node: Any, patterns: Any, scope: Scope) -> Typed:
+    """LIKE ANY or ALL of the patterns that a query or an array gives."""
+    a = binder.bind(node.this, scope)
+    alias = binder.alias()
+    if isinstance(patterns, exp.Query):
+        bound = binder.query(patterns, scope)
+        given, rows, variables = bound.columns[0], f"({bound.sql}) AS {alias}({bound.names()})", bound.vars
+    else:
+        array = arrays.operand(binder, patterns, a, scope)
+        given, variables = replace(array, array=0), array.vars
+        rows = f"(SELECT unnest({array.sql})) AS {alias}(c0)"
+    if a.base not in TEXTUAL or given.array or given.base not in TEXTUAL:
+        raise no_operator("~~*" if isinstance(node, exp.ILike) else "~~", a, given)
+    left, right = (casts.as_text(binder, one).sql for one in (a, replace(given, sql=f"{alias}.c0")))
+    if isinstance(node, exp.ILike):
+        left, right = f"pg_lower({left})", f"pg_lower({right})"
+    negated, every = bool(node.args.get("negate")), isinstance(node.expression, exp.All)
+    test = f"({left} LIKE {right} ESCAPE {quote(chr(92))})"
+    found = f"(NOT {test})" if negated is not every else test  # what decides the whole where it is true
+    decided, rest = ("false", "true") if every else ("true", "false")
+    whole = (
+        f"(SELECT CASE WHEN bool_or({found}) THEN {decided} WHEN bool_or({found} IS NULL) THEN NULL"
+        f" ELSE {rest} END FROM {rows})"
+    )
+    # The whole is negated where this comes back to.
+    return replace(typed(f"(NOT {whole})" if negated else whole, BOOLEAN, a), vars=a.vars | variables)
 
 
 def _match(binder: Binder, node: Any, scope: Scope, escape: str) -> Typed:

@@ -19,6 +19,7 @@ from herdpy_sql.types import (
     OID,
     SMALLINT,
     TEXT,
+    TIMESTAMP,
     TIMESTAMPTZ,
     Base,
     SqlType,
@@ -219,6 +220,7 @@ def _vectors() -> None:
     """INT2VECTOR and OIDVECTOR, which count from 0."""
     for vector, element in ((SqlType(Base.INT2VECTOR), SMALLINT), (SqlType(Base.OIDVECTOR), OID)):
         add("subscript", (vector, INTEGER), element, _element)
+        add("subscript", (vector, BIGINT), element, _element)
         add(
             "_pg_expandarray",
             (vector,),
@@ -269,8 +271,8 @@ def _rest() -> None:
         setof=True,
         columns=(("word", TEXT), ("catcode", CHAR_BYTE), ("catdesc", TEXT)),
     )
-    _add("pg_partition_ancestors", (SqlType(Base.REGCLASS),), TEXT, lambda c, oid: [], setof=True,
-        columns=(("relid", SqlType(Base.REGCLASS)),))  # fmt: skip
+    regclass = SqlType(Base.REGCLASS)
+    _add("pg_partition_ancestors", (regclass,), regclass, lambda c, oid: [], setof=True)
     add("pg_options_to_table", (TEXTS,), TEXT, lambda options: [], setof=True,
         columns=(("option_name", TEXT), ("option_value", TEXT)))  # fmt: skip
     for name in _STATISTICS:
@@ -285,7 +287,9 @@ def _rest() -> None:
     add("pg_stat_reset", (), TEXT, lambda: "")
     _add("pg_index_has_property", (SqlType(Base.REGCLASS), TEXT), BOOLEAN, lambda c, oid, name: False)
     add("pg_indexam_has_property", (OID, TEXT), BOOLEAN, lambda oid, name: False)
-    add("age", (SqlType(Base.XID),), INTEGER, lambda xid: 0)
+    add(
+        "age", (TIMESTAMP, SqlType(Base.XID)), INTEGER, lambda today, xid: 0
+    )  # as age of one argument is read
     _add(
         "pg_get_replica_identity_index",
         (SqlType(Base.REGCLASS),),

@@ -18,7 +18,8 @@ from herdpy_sql.system.contents import Context
 from herdpy_sql.system.rights_asked import RightsAsked
 from herdpy_sql.system.state import setting_values, unknown_setting
 from herdpy_sql.system.types import format_type
-from herdpy_sql.types import VECTOR, Base
+from herdpy_sql.types import VECTOR, Base, SqlType
+from herdpy_sql.values import from_text
 from herdpy_sql.values.reg_types import reg_value, without_name
 
 _KINDS = {
@@ -90,6 +91,8 @@ class CatalogAnswers:
     def _procedure(self, base: Base, given: int | str, *, strict: bool) -> str | None:
         if isinstance(given, int):
             return without_name(given)
+        if base in {Base.REGOPER, Base.REGOPERATOR}:
+            return None if not strict else from_text(SqlType(base))(given)
         shown = names.procedure(self.context, given, strict=strict, arguments=base is Base.REGPROCEDURE)
         if shown is None or shown.isdigit():
             return None if shown is None else without_name(int(shown))

@@ -71,6 +71,8 @@ _TYPES = {
     "oid[]": array_of(OID), "int2[]": array_of(SMALLINT), "float4[]": array_of(REAL),
     "name[]": array_of(NAME), '"char"[]': array_of(CHAR_BYTE),
 }  # fmt: skip
+_VERSIONS = {"xmin": 2, "xmax": 0, "cmin": 0, "cmax": 0}
+"""2 is the number that rows have in PostgreSQL which are older than all transactions."""
 _CONVERTED = frozenset({"int2vector", "oidvector", "regproc", "regtype"})
 _SEQUENCE = (("last_value", BIGINT), ("log_cnt", BIGINT), ("is_called", BOOLEAN))
 _WORDS = frozenset({"user", "current_role", "current_catalog", "session_user", "current_user"})
@@ -312,6 +314,7 @@ def _relation(relation: SystemRelation) -> Given:
     columns = (
         *(Column(name, type_of(kind)) for name, kind in relation.columns),
         Column("tableoid", OID, hidden=True),
+        *(Column(name, SqlType(Base.XID), hidden=True) for name in _VERSIONS),
     )
     table = Table(relation.oid - _FIRST_USER_OID, relation.name, columns, (), "")
     return Given(_HANDED + relation.label, table, tuple(name for name, _kind in relation.columns))
@@ -346,7 +349,9 @@ def _table(relation: SystemRelation, context: contents.Context, answers: Catalog
         else:
             label = f"typed {relation.label}"
             made = contents.kept_table(context.catalog, label, lambda: _converted(relation, made, answers))
-    return made.append_column("tableoid", pa.repeat(pa.scalar(relation.oid, pa.int64()), made.num_rows))
+    for name, value in {"tableoid": relation.oid, **_VERSIONS}.items():
+        made = made.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), made.num_rows))
+    return made
 
 
 def _converted(relation: SystemRelation, made: pa.Table, answers: CatalogAnswers) -> pa.Table:

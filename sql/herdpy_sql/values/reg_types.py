@@ -16,9 +16,7 @@ from herdpy_sql.types import Base
 from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, mismatch, quote
 from herdpy_sql.values.oids import oid_of_bigint, parse_oid
 
-REG_TYPES = frozenset(
-    {Base.REGCLASS, Base.REGTYPE, Base.REGPROC, Base.REGPROCEDURE, Base.REGNAMESPACE, Base.REGROLE}
-)
+REG_TYPES = frozenset(base for base in Base if base.value.startswith("reg"))
 _DIGITS = 10
 _FORM = struct.Struct("!I")
 

@@ -153,7 +153,7 @@ def _named_id(binder: Binder, x: Typed, target: SqlType) -> Typed:
     if not castable(full_type(x), target, "explicit"):
         raise SqlError("42846", f"cannot cast type {full_type(x).name} to {target.name}")
     given = as_text(binder, x) if x.unknown or x.base in TEXTUAL else settled(binder, x, OID)
-    found = resolve(f"{target.base.value} cast", [full_type(given)])
+    found = resolve(f"{target.base.value} cast", (full_type(given),))
     assert found is not None
     return invoke(binder, found, [given])
 

@@ -17,6 +17,7 @@ from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, named_call
+from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.types import DOUBLE, TIMESTAMPTZ, UUID
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None 
         return CLOCKS_AND_DICE[name]
     found = library.call(binder, name, arguments, scope)
     if found is None:
-        raise no_function(name, types_of(*arguments))
+        raise no_function(name, types_of(*arguments)[name in ACTIONS :])  # after the number put before
     return found
 
 

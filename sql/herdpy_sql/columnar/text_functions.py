@@ -5,6 +5,7 @@ Handlers of nodes; other functions of text are the library's. ``||`` is that of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -124,7 +125,7 @@ def _like_rows(binder: Binder, node: Any, patterns: Any, scope: Scope) -> Typed:
         given, variables = replace(array, array=0), array.vars
         rows = f"(SELECT unnest({array.sql})) AS {alias}(c0)"
     if a.base not in TEXTUAL or given.array or given.base not in TEXTUAL:
-        raise no_operator("~~*" if isinstance(node, exp.ILike) else "~~", a, given)
+        raise no_operator("~~*" if isinstance(node, exp.ILike) else "~~", types_of(a, given))
     left, right = (casts.as_text(binder, one).sql for one in (a, replace(given, sql=f"{alias}.c0")))
     if isinstance(node, exp.ILike):
         left, right = f"pg_lower({left})", f"pg_lower({right})"

@@ -31,7 +31,7 @@ from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
-from herdpy_sql.values.names import char_of_byte
+from herdpy_sql.values.names import char_of_byte, cut_name
 from herdpy_sql.values.number_vectors import numbers_of
 from herdpy_sql.values.numeric import fit, from_float
 from herdpy_sql.values.oids import MAX_OID, oid_of_bigint
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 B = Base
 _LEVELS = {"implicit": 0, "assignment": 1, "explicit": 2}
 STRINGS = frozenset({B.TEXT, B.VARCHAR, B.CHAR})
+_TEXTS = STRINGS | {B.NAME}
+"""Types that all others become by their text, and are read from."""
 INTEGERS = frozenset({B.SMALLINT, B.INTEGER, B.BIGINT})
 FLOATS = frozenset({B.REAL, B.DOUBLE})
 
@@ -110,7 +112,7 @@ def can_cast(source: Base, target: Base, context: str) -> bool:
         return True
     level = _CONTEXT.get((source, target))
     if level is None:
-        level = 1 if target in STRINGS else 2 if source in STRINGS else 3
+        level = 1 if target in _TEXTS else 2 if source in _TEXTS else 3
     return level <= _LEVELS[context]
 
 
@@ -164,7 +166,10 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
         if a is B.BOOLEAN:
             return (lambda value: "true" if value else "false"), False
         return to_text(source), False
-    if a in STRINGS or a is B.UNKNOWN:
+    if b is B.NAME and a not in STRINGS and a is not B.UNKNOWN:
+        write = to_text(source)
+        return (lambda value: cut_name(write(value))), False
+    if a in _TEXTS or a is B.UNKNOWN:
         if b is B.TIMESTAMPTZ:
             return _text_to_timestamptz, True
         if _is_zoned_array(target):

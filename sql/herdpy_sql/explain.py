@@ -18,17 +18,26 @@ if TYPE_CHECKING:
 _ACTUAL = re.compile(r" \(actual time=([\d.]+) rows=(\d+) loops=(\d+)\)$")
 
 
-def explain_lines(plan: Plan, measured: Mapping[str, object] | None = None) -> list[str]:
-    """The rows of EXPLAIN's answer: the plan's steps, the engine, then what was measured, by name."""
-    lines = [*plan.explain(), f"Engine: {plan.engine}"]
+def explain_lines(
+    plan: Plan, measured: Mapping[str, object] | None = None, typed_tree: Sequence[str] = ()
+) -> list[str]:
+    """The rows of EXPLAIN's answer: the plan's steps, the engine, then what was measured, by name.
+
+    ``typed_tree`` has the lines of VERBOSE, which stand before the measures.
+    """
+    lines = [*plan.explain(), f"Engine: {plan.engine}", *typed_tree]
     for name, value in (measured or {}).items():
         lines.append(f"{name}: {value:.3f} ms" if isinstance(value, float) else f"{name}: {value}")
     return lines
 
 
-def explain_document(plan: Plan, measured: Mapping[str, object] | None = None) -> dict[str, object]:
+def explain_document(
+    plan: Plan, measured: Mapping[str, object] | None = None, typed_tree: Sequence[str] = ()
+) -> dict[str, object]:
     """The same as a JSON document: FORMAT JSON's. Times are in milliseconds."""
     document: dict[str, object] = {"Command": plan.tag, "Engine": plan.engine, "Plan": tree(plan.explain())}
+    if typed_tree:
+        document["Typed Tree"] = list(typed_tree)
     document.update(measured or {})
     return document
 

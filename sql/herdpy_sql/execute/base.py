@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from herdpy.codec.kinds import Datum, sizes_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.typed_tree import tree_lines
 from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import wrong_shape
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_sql.catalog import Catalog, ColumnOrigin, Table
+    from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
@@ -72,6 +74,7 @@ class Plan:
         engine: "own" or "columnar", for EXPLAIN and for the scheduler.
         concurrently: it was asked for so, which no transaction block may.
         remarks: notices that the client gets besides the answer.
+        bound: the typed expressions that the steps were made of, by what they are for, for EXPLAIN (VERBOSE).
         brief: it touches one row at most, by its key, or it only begins or commits: it takes microseconds.
     """
 
@@ -84,6 +87,7 @@ class Plan:
     brief: bool = False
     concurrently: bool = False
     remarks: tuple[Remark, ...] = ()
+    bound: tuple[tuple[str, Expr], ...] = ()
 
     @property
     def inner(self) -> Plan:
@@ -114,6 +118,16 @@ class Plan:
     def explain(self) -> list[str]:
         """Lines that say what will be done, the outermost step first."""
         return [self.tag.title()]
+
+    def typed_tree(self) -> list[str]:
+        """Lines of EXPLAIN (VERBOSE): each output and condition, one node of its typed tree a line. Where no
+        tree is kept, the names and types of the columns."""
+        if not self.bound:
+            return [f"Output: {column.name} {column.type}" for column in self.columns or ()]
+        lines: list[str] = []
+        for label, expr in self.bound:
+            lines += [label, *tree_lines(expr, "  ")]
+        return lines
 
     def command_tag(self, count: int) -> str:
         """PostgreSQL's command tag: "SELECT 3", "INSERT 0 3", "CREATE TABLE"."""

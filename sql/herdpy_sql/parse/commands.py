@@ -224,7 +224,8 @@ def _explain(cursor: TokenCursor) -> Command:
     else:
         if cursor.accept("ANALYZE"):
             options.append("ANALYZE")
-        cursor.accept("VERBOSE")
+        if cursor.accept("VERBOSE"):
+            options.append("VERBOSE")
     return Command("EXPLAIN", options=tuple(options), inner=cursor.rest())
 
 
@@ -238,11 +239,11 @@ def _explain_option(cursor: TokenCursor) -> list[str]:
         return ["JSON"] if form == "json" else []
     if cursor.peek() not in {",", ")"}:
         on = cursor.value().lower() in {"true", "on", "1"}
-    if name in {"verbose", "costs", "buffers", "timing", "summary", "settings", "wal"}:
+    if name in {"costs", "buffers", "timing", "summary", "settings", "wal"}:
         return []
-    if name != "analyze":
+    if name not in {"analyze", "verbose"}:
         raise SqlError("42601", f'unrecognized EXPLAIN option "{name}"')
-    return ["ANALYZE"] if on else []
+    return [name.upper()] if on else []
 
 
 def _drop(cursor: TokenCursor) -> Command:

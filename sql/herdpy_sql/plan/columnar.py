@@ -38,6 +38,15 @@ class ColumnarSelect(Plan):
             raise ValueError("a columnar plan is given the answer of its source")
         return PlanOutcome(None, source.num_rows, source)
 
+    def typed_tree(self) -> list[str]:
+        """The outputs with their types, the columns that each scan reads, and the query for DuckDB."""
+        lines = super().typed_tree()
+        for scan in self.source.scans:
+            columns = [scan.table.columns[position] for position in scan.positions]
+            listed = ", ".join(f"{column.name} {column.type}" for column in columns)
+            lines.append(f"Scan of {scan.table.name}: {listed}")
+        return [*lines, f"DuckDB: {self.source.sql}"]
+
     def explain(self) -> list[str]:
         lines = [f"Columnar Query ({self.reason})"]
         lines += [f"  -> Arrow Scan on {scan.table.name}" for scan in self.source.scans]

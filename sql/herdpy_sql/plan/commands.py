@@ -164,11 +164,15 @@ class Vacuum(ControlPlan):
 
 @dataclass(frozen=True)
 class Explain(ControlPlan):
-    """EXPLAIN; with ``analyze`` the session runs ``plan`` and adds what it measured."""
+    """EXPLAIN; with ``analyze`` the session runs ``plan`` and adds what it measured.
+
+    ``typed_tree`` has the lines of VERBOSE.
+    """
 
     plan: Plan
     analyze: bool = False
     as_json: bool = False
+    typed_tree: tuple[str, ...] = ()
     tag = "EXPLAIN"
 
     @property
@@ -199,8 +203,8 @@ class Explain(ControlPlan):
         from herdpy_sql.explain import explain_document, explain_lines
 
         if self.as_json:
-            return [json.dumps([explain_document(self.plan, measured)], indent=2)]
-        return explain_lines(self.plan, measured)
+            return [json.dumps([explain_document(self.plan, measured, self.typed_tree)], indent=2)]
+        return explain_lines(self.plan, measured, self.typed_tree)
 
 
 class AnalyzePlan(Plan):

@@ -121,7 +121,9 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
     if command.name == "EXPLAIN":
         assert command.inner is not None
         inner = _prepare(command.inner, catalog, settings)
-        return Explain(inner, "ANALYZE" in command.options, "JSON" in command.options)
+        options = command.options
+        typed_tree = inner.typed_tree() if "VERBOSE" in options else ()
+        return Explain(inner, "ANALYZE" in options, "JSON" in options, tuple(typed_tree))
     if isinstance(command, TypeCommand):
         return objects.plan_type(command, catalog)
     if type_names.has_enums(catalog):

@@ -248,13 +248,18 @@ def bind_aggregates(
     planner = _first_in_order(query, found, params, settings, catalog)
     given = planner[1] if planner is not None else _ArgumentPlanner(query, params, settings, catalog).plan()
     assert isinstance(given, SelectPlan)
-    return AggregatePlan(
+    plan = AggregatePlan(
         given,
         tuple(found.aggregates),
         tuple(OutputColumn(name, expr.type) for name, expr in outputs),
         tuple(params.types),
         project([expr for _, expr in outputs]),
     )
+    beneath = (
+        (label if label != "Output: " else "Argument of an aggregate:", expr) for label, expr in given.bound
+    )
+    plan.bound = (*((f"Output: {name}", expr) for name, expr in outputs), *beneath)
+    return plan
 
 
 @dataclass

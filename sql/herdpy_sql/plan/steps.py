@@ -115,6 +115,7 @@ class StepPlanner:
         if len(steps) == 1 and len(plain) == len(exprs) and not rest:
             fast = self._point(steps[0], columns, exprs, sort)
             if fast is not None:
+                fast.bound = self._bound()
                 return fast
         condition = self.compile_all(rest) if not steps else None
         parts = (
@@ -126,11 +127,24 @@ class StepPlanner:
             compile_expr(query.limit) if query.limit is not None else None,
             compile_expr(query.offset) if query.offset is not None else None,
         )
+        found: SelectPlan
         if query.locking:
-            return LockingSelect(*parts, tuple(query.locking.get(alias) for alias in self.aliases))
-        found = SelectPlan(*parts)
-        found.read_only &= not self.takes
+            found = LockingSelect(*parts, tuple(query.locking.get(alias) for alias in self.aliases))
+        else:
+            found = SelectPlan(*parts)
+            found.read_only &= not self.takes
+        found.bound = self._bound()
         return found
+
+    def _bound(self) -> tuple[tuple[str, Expr], ...]:
+        """The typed trees of the query, for EXPLAIN (VERBOSE)."""
+        query = self.query
+        found = [(f"Output: {name}", expr) for name, expr in query.outputs]
+        found += [("Condition:", expr) for expr in query.where]
+        for alias, conditions in query.joins.items():
+            found += [(f"Condition of the left join of {alias}:", expr) for expr in conditions]
+        found += [("Order by:", expr) for expr, _, _ in query.order]
+        return tuple(found)
 
     def _point(
         self,

@@ -81,6 +81,7 @@ _places = st.lists(st.integers(0, 200), max_size=4)
 @pytest.mark.parametrize("options", TEXT_OPTIONS)
 @settings(max_examples=40)
 @given(data=hostile("\t\t,|;"), places=_places)
+@example(data=b"\t\t\\", places=[])
 def test_text_is_read_as_postgresql_does(
     copy_peer: Peer, options: str, data: bytes, places: list[int]
 ) -> None:

@@ -272,7 +272,8 @@ def _escape_meaning(match: re.Match[bytes]) -> bytes:
         return bytes([int(octal, 8) & 0xFF])
     if hexadecimal is not None:
         return bytes([int(hexadecimal, 16)])
-    return b"\\" if letter is None else _ESCAPED_LETTERS.get(letter, letter)
+    # PostgreSQL drops a backslash with nothing after it.
+    return b"" if letter is None else _ESCAPED_LETTERS.get(letter, letter)
 
 
 class QuickReader:

@@ -18,8 +18,8 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.plans import PreparedStatement
     from herdpy_server.sessions.portals import Portal
-    from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_sql.plan import OutputColumn
 
 

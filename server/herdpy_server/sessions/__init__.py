@@ -2,9 +2,8 @@
 
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import SessionNotice
-from herdpy_server.sessions.plans import Declared, PlanCache
+from herdpy_server.sessions.plans import Declared, PlanCache, PreparedStatement, StatementDescription
 from herdpy_server.sessions.portals import Portal
-from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session, SimpleQuery
 from herdpy_server.tablespace.work import LastWait

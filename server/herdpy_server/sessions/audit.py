@@ -1,11 +1,13 @@
-"""What is recorded of statements: their classes, and the interface of the audit log. Below ``block``.
+"""What is recorded of statements: their classes, and who is called for them. Below ``block``.
 
-It is called before a statement runs, so that what cannot be recorded is not done. The server's
-audit log implements it (``herdpy_server.process.audit``).
+The audit log is called before a statement runs, so that what cannot be recorded is not done; the server's is
+``herdpy_server.process.audit``. An observer is called once a statement has ended, in the engine's turn: it
+takes little time and raises nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.identity import Identity
     from herdpy_server.sessions.settings import Settings
     from herdpy_sql.plan import Plan
+
+Observer = Callable[[str, float, int, BaseException | None], object]
+"""Called with a statement's text, the seconds from its beginning to its answer (waiting for locks and the
+log included), its rows (returned or changed; -1: neither), and its error if it failed."""
 
 _ROLES = ("ROLE", "GRANT", "REVOKE", "REASSIGN", "DROP OWNED", "ALTER DEFAULT")
 _DDL = ("CREATE", "ALTER", "DROP", "COMMENT", "REINDEX", "SELECT INTO")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy_server.roles.permissions import permit
 from herdpy_server.sessions.audit import class_of
 from herdpy_server.sessions.block import TransactionBlock
-from herdpy_server.sessions.plans import Prepared, ReadyPlan
-from herdpy_server.sessions.prepared import PreparedStatement
+from herdpy_server.sessions.plans import Prepared, PreparedStatement, ReadyPlan
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Plan
 from herdpy_sql.plan.columnar import ColumnarSelect

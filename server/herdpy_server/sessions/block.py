@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, cast
 from herdpy.log import LogError
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
 from herdpy_server.sessions.answer_checks import AnswerChecks
+from herdpy_server.sessions.audit import Observer
 from herdpy_server.sessions.identity import Identity, SessionDirectory
 from herdpy_server.sessions.known_settings import MODES
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import SessionNotice
-from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.time_slices import is_large, let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from herdpy_server.roles.role import RoleStore
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.audit import Auditor
-    from herdpy_server.sessions.plans import PlanCache
+    from herdpy_server.sessions.plans import PlanCache, PreparedStatement
     from herdpy_server.sessions.portals import Portal
-    from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_server.tablespace import Isolation
     from herdpy_sql.catalog import Catalog
 

@@ -26,7 +26,7 @@ from herdpy_server.copy.parameters import Parameter, ParameterReader
 from herdpy_server.sessions.binding import BoundStatement
 from herdpy_server.sessions.bulk import SLICE_ROWS, Loader, LoadRules
 from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
-from herdpy_server.sessions.prepared import PreparedStatement
+from herdpy_server.sessions.plans import PreparedStatement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
 from herdpy_server.tablespace.work import Pause

@@ -18,7 +18,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.prepared import PreparedStatement
+    from herdpy_server.sessions.plans import PreparedStatement
     from herdpy_server.sessions.result import Deliverer
 
 NEVER_SCROLLS = "NO SCROLL"

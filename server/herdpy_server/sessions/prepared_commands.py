@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.plans import Prepared
-from herdpy_server.sessions.prepared import PreparedStatement, no_statement
+from herdpy_server.sessions.plans import Prepared, PreparedStatement, no_statement
 from herdpy_server.sessions.result import Result
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Deallocate, Discard, Execute, Prepare

@@ -26,9 +26,15 @@ from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.control import CONTROLS
 from herdpy_server.sessions.cursors import Cursors
 from herdpy_server.sessions.execution import Execution
-from herdpy_server.sessions.plans import ParameterCountError, PlanCache, Prepared
+from herdpy_server.sessions.plans import (
+    ParameterCountError,
+    PlanCache,
+    Prepared,
+    PreparedStatement,
+    StatementDescription,
+    no_statement,
+)
 from herdpy_server.sessions.portals import Portal, no_portal
-from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
 from herdpy_server.sessions.request_ids import name_in, without_name
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.waits import CANCELLED

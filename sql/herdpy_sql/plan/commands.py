@@ -166,13 +166,13 @@ class Vacuum(ControlPlan):
 class Explain(ControlPlan):
     """EXPLAIN; with ``analyze`` the session runs ``plan`` and adds what it measured.
 
-    ``typed_tree`` has the lines of VERBOSE.
+    ``verbose_lines`` has what VERBOSE adds: the typed tree of the statement.
     """
 
     plan: Plan
     analyze: bool = False
     as_json: bool = False
-    typed_tree: tuple[str, ...] = ()
+    verbose_lines: tuple[str, ...] = ()
     tag = "EXPLAIN"
 
     @property
@@ -203,8 +203,8 @@ class Explain(ControlPlan):
         from herdpy_sql.explain import explain_document, explain_lines
 
         if self.as_json:
-            return [json.dumps([explain_document(self.plan, measured, self.typed_tree)], indent=2)]
-        return explain_lines(self.plan, measured, self.typed_tree)
+            return [json.dumps([explain_document(self.plan, measured, self.verbose_lines)], indent=2)]
+        return explain_lines(self.plan, measured, self.verbose_lines)
 
 
 class AnalyzePlan(Plan):

@@ -65,3 +65,9 @@ def test_arrays_and_json_are_values(connection):
         (1,),
     ).fetchall()
     assert (names, numbers, told) == (["a"], [1], {"always": True, "n": 1})
+
+
+def test_ids_are_names_in_arrow(connection):
+    asked = "SELECT 'kept'::regclass AS r, ARRAY['kept'::regclass] AS a, NULL::regtype AS t"
+    found = connection.execute(asked).fetch_arrow_table()
+    assert found.to_pylist() == [{"r": "kept", "a": ["kept"], "t": None}]

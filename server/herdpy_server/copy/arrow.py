@@ -16,6 +16,7 @@ from herdpy.codec.arrow_stream import (
 from herdpy_server.copy.target import CopyTarget
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.reg_types import has_labels
 
 
 class ArrowReader:
@@ -71,7 +72,7 @@ class ArrowWriter:
 
     def __init__(self, columns: Sequence[tuple[str, SqlType]] = ()) -> None:
         """``columns``: names and types of those whose ENUMs go as their labels, not as their places."""
-        self._labelled = [(at, kind) for at, (_, kind) in enumerate(columns) if kind.enum is not None]
+        self._labelled = [(at, kind) for at, (_, kind) in enumerate(columns) if has_labels(kind)]
 
     def start(self, schema: pa.Schema) -> Sequence[bytes]:
         """The schema's message."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from herdpy_server.sessions.limits import HeldSize, ResultSize
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import output_converter
+from herdpy_sql.values.reg_types import has_labels
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -161,9 +162,9 @@ class Result:
         return list(zip(*columns, strict=True))
 
     def arrow(self) -> pa.Table:
-        """The rows as an Arrow table for users, who get the labels of ENUMs."""
+        """The rows as an Arrow table for users, who get the labels of ENUMs and the names of ids."""
         table, columns = self.physical(), self.columns or ()
-        if not any(column.type.enum for column in columns):
+        if not any(has_labels(column.type) for column in columns):
             return table
         from herdpy_sql.values.label_columns import shown
 

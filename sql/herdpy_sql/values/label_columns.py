@@ -12,6 +12,7 @@ import pyarrow as pa
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import EnumType, SqlType, with_dimensions
+from herdpy_sql.values.reg_types import NAME_AT, has_labels
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 pc: Any = lazy_module("pyarrow.compute")
@@ -49,9 +50,8 @@ def places_of(array: Array, sql_type: SqlType) -> Array:
 
 
 def labels_of(array: Array, sql_type: SqlType) -> Array:
-    """Places as labels; NULLs stay."""
+    """Places as labels, and ids as their names; NULLs stay."""
     enum = sql_type.enum
-    assert enum is not None
     if isinstance(array, pa.ChunkedArray):
         chunks = [labels_of(one, sql_type) for one in array.chunks]
         kind: Any = pa.string()
@@ -59,7 +59,7 @@ def labels_of(array: Array, sql_type: SqlType) -> Array:
             kind = pa.list_(kind)
         return pa.chunked_array(chunks, kind)
     if sql_type.element is None:
-        return _labels(array, enum)
+        return _labels(array, enum) if enum is not None else pc.utf8_slice_codeunits(array, NAME_AT)
     values, offsets = _inner(array)
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(offsets, labels_of(values, _within(sql_type)), mask=mask)
@@ -68,7 +68,7 @@ def labels_of(array: Array, sql_type: SqlType) -> Array:
 def shown(table: pa.Table, types: list[SqlType]) -> pa.Table:
     """A table whose columns are of these types, with labels where it has places."""
     for at, sql_type in enumerate(types):
-        if sql_type.enum is not None:
+        if has_labels(sql_type):
             column = labels_of(table.column(at), sql_type)
             table = table.set_column(at, pa.field(table.field(at).name, column.type), column)
     return table

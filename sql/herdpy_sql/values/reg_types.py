@@ -12,28 +12,34 @@ from typing import Any
 
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import Base
+from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, mismatch, quote
 from herdpy_sql.values.oids import oid_of_bigint, parse_oid
 
 REG_TYPES = frozenset(base for base in Base if base.value.startswith("reg"))
-_DIGITS = 10
+NAME_AT = 10
+"""How many digits of the id stand before the name."""
 _FORM = struct.Struct("!I")
 
 
 def reg_value(oid: int, name: str) -> str:
     """The datum of an id that is shown so."""
-    return f"{oid:0{_DIGITS}d}{name}"
+    return f"{oid:0{NAME_AT}d}{name}"
 
 
 def reg_oid(value: str) -> int:
     """The id that a datum has."""
-    return int(value[:_DIGITS])
+    return int(value[:NAME_AT])
 
 
 def reg_text(value: str) -> str:
     """The name that a datum is shown as."""
-    return value[_DIGITS:]
+    return value[NAME_AT:]
+
+
+def has_labels(sql_type: SqlType) -> bool:
+    """Whether users get another Arrow column than the engine has: of an ENUM, or of one of REG_TYPES."""
+    return sql_type.enum is not None or (sql_type.element or sql_type.base) in REG_TYPES
 
 
 def without_name(oid: int) -> str:

@@ -168,3 +168,20 @@ def test_labels_of_an_enum_are_labels_in_a_query_about_the_session(empty: Connec
     for text in ("size > 'small'", "'small' < size", "size BETWEEN 'large' AND 'large'"):
         assert rows(empty, asked + f"WHERE {text}") == [("large", True)], text
     assert rows(empty, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE kept SET name = current_user",
+        "INSERT INTO kept VALUES (2, current_user)",
+        "DELETE FROM kept WHERE name = current_setting('work_mem')",
+        "MERGE INTO kept USING (SELECT 1 AS x) s ON id = x WHEN MATCHED THEN UPDATE SET name = current_user",
+        "UPDATE kept SET id = 'kept'::regclass::oid::bigint",
+    ],
+)
+def test_a_change_does_not_ask_the_catalog(empty: Connection, statement: str) -> None:
+    empty.execute("CREATE TABLE kept (id bigint PRIMARY KEY, name text)")
+    empty.execute("INSERT INTO kept VALUES (1, 'one')")
+    assert fails(empty, statement) == "0A000"
+    assert rows(empty, "SELECT * FROM kept") == [(1, "one")]

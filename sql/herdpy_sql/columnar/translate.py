@@ -45,6 +45,7 @@ def translate(
     *,
     targets: Sequence[SqlType | None] | None = None,
     given: Mapping[str, Given] | None = None,
+    context: bool = False,
 ) -> ColumnarQuery:
     """The meaning of a SELECT, VALUES, TABLE, set operation or WITH query over ``catalog``.
 
@@ -53,12 +54,16 @@ def translate(
         param_types: types of parameters that the client gave (UNKNOWN: to be inferred).
         targets: types that the columns' untyped literals and parameters shall take (INSERT ... SELECT).
         given: relations by name that are handed over with the question.
+        context: the query will run in a context that functions of the catalog look things up in.
 
     Raises:
         SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
             and not supported.
     """
     found, dared = _translated(query, catalog, param_types, targets, given, daring=BOLD)
+    for routine in found.routines if not context else ():
+        if routine.routine.context:
+            raise SqlError("0A000", f"{routine.name} is supported in queries alone, not in this statement")
     found = replace(found, at_once=_is_aggregate(query))
     chain = [found]
     while dared:  # as daring as it was is not careful enough

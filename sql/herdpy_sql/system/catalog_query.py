@@ -220,7 +220,7 @@ def catalog_query(
             column.replace(exp.Anonymous(this=column.name.lower()))
     signals = take_signals(tree)
     actions = take_actions(tree)
-    query = translate(tree, catalog, param_types, targets=targets, given=found.given)
+    query = translate(tree, catalog, param_types, targets=targets, given=found.given, context=True)
     read = {scan.table.id for scan in query.given}
     return CatalogQuery(
         query,

@@ -70,7 +70,7 @@ def _missing(rel: Rel) -> str:
     """What tells that an outer join found no row of a relation; empty where there is always one."""
     if not rel.nullable:
         return ""
-    if rel.table is None:
+    if rel.table is None or not rel.table.key:
         raise SqlError("0A000", f'whole-row reference "{rel.name}" of an outer join is not supported')
     return f"({text(table_column(rel, rel.table, rel.table.key_positions[0]))} IS NULL)"
 

@@ -199,8 +199,24 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     Of a point statement with it all that follows up to Sync, where that is here.
     """
     conversation.extended = True
-    portal, bound, pattern, datums = _bound(conversation, data, at, stop)
     session = conversation.session
+    portal = ""
+    bound: ClientStatement | None = None
+    pattern: BindPattern | None = None
+    datums: tuple[Datum, ...] | None = None
+    if data[at : at + 1] == b"\0":  # the unnamed portal: of a statement that is bound as before
+        end = data.find(0, at + 1, stop)
+        known = conversation.bound.get(data[at + 1 : end].decode("utf-8", "replace"))
+        if known is not None and known.statement is session.prepared.get(known.name):
+            pattern = known.pattern
+            if (
+                pattern is not None
+                and pattern.zone == session.settings.zone
+                and data.startswith(pattern.head, end, stop)
+            ):
+                bound, datums = known, pattern.values(data, end + len(pattern.head), stop)
+    if bound is None or pattern is None or datums is None:
+        portal, bound, pattern, datums = _bound_anew(conversation, data, at, stop)
     if not portal and data.startswith(_REST, stop) and _run_alone(conversation, bound, pattern, datums, stop):
         return
     session.bind(portal, bound.name, datums)
@@ -213,7 +229,7 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     conversation.out.append(backend.BIND_COMPLETE)
 
 
-def _bound(
+def _bound_anew(
     conversation: Conversation, data: bytes, at: int, stop: int
 ) -> tuple[str, ClientStatement, BindPattern, tuple[Datum, ...]]:
     """The portal's name, the statement, how it is bound, and its datums.
@@ -221,22 +237,12 @@ def _bound(
     SqlError 26000, and as the types say of the bytes.
     """
     session = conversation.session
-    zone = session.settings.zone
-    if data[at : at + 1] == b"\0":
-        end = data.find(0, at + 1, stop)
-        known = conversation.bound.get(data[at + 1 : end].decode("utf-8", "replace"))
-        if known is not None and known.statement is session.prepared.get(known.name):
-            pattern = known.pattern
-            if pattern is not None and pattern.zone == zone and data.startswith(pattern.head, end, stop):
-                datums = pattern.values(data, end + len(pattern.head), stop)
-                if datums is not None:
-                    return "", known, pattern, datums
     portal, name, formats, values, results = frontend.bind(data, at, stop)
     bound = _client_statement(conversation, name)
     check_parameter_formats(formats, len(values))
     if session.failed or len(values) != len(bound.statement.param_types):
         session.bind(portal, name, tuple(values))  # it is refused, whatever they are
-    pattern = BindPattern(bound, formats, results, zone)
+    pattern = BindPattern(bound, formats, results, session.settings.zone)
     datums = pattern.datums(values)
     bound.pattern = pattern
     return portal, bound, pattern, datums

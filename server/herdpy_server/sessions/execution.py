@@ -9,14 +9,14 @@ commit, when the transaction is its own -> the answer, once all that it rests on
 (``answer_checks``). What must be asked of DuckDB is asked first, with the engine free for others meanwhile.
 A plan that would keep others waiting for long runs in slices.
 
-Everything is one coroutine, :meth:`Execution.statement`. A point statement goes through it without a wait,
-up to the commit: whoever drives it with one ``send`` has run it in one call. What a :class:`ReadyPlan` says
-not to be needed is left out.
+Everything is one coroutine, which :meth:`Execution.statement` gives. A point statement goes through it
+without a wait, up to the commit: whoever drives it with one ``send`` has run it in one call. What a
+:class:`ReadyPlan` says not to be needed is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -91,32 +91,65 @@ class Execution:
         self._checks = block.checks
         self._share = Share(block.waits.check)
 
-    async def statement(self, statement: Bindable, params: Sequence[object], *, many: bool = False) -> Result:
-        """Run any statement, as the session's state demands it; ``params`` are rows of them if ``many``.
+    def statement(
+        self, statement: Bindable, params: Sequence[object], *, many: bool = False
+    ) -> Coroutine[Any, Any, Result]:
+        """Bind any statement, and give what runs it as the session's state demands.
+
+        ``params`` are rows of parameters if ``many``.
+
+        This is no coroutine itself: a point statement would pay for one more.
 
         Raises:
-            SqlError: 08003 the session is closed, and whatever went wrong.
+            SqlError: 08003 the session is closed; what comes of it raises whatever went wrong.
         """
         if self._waits.is_closed:
             raise session_closed()
-        block = self.block
         bound = BoundStatement(self.binding, statement, params, many=many)
+        if self.block.exposed:
+            return self._exposed(bound, statement)
         try:
-            if block.exposed and (statement.makes_temporary or block.checked_role is not None):
-                await block.covered()
             bound.ready, bound.values = self.binding.bind(statement, params, many=many)
+        except SqlError as error:
+            return self._bound_late(bound, error)
+        control = self._controls.get(type(bound.ready.plan))
+        if control is None:
+            return self._carry_out(bound, last=True)
+        return self._controlled(control, bound)
+
+    async def _exposed(self, bound: BoundStatement, statement: Bindable) -> Result:
+        """Run a statement where a signal's exception may come: not before the block is covered, if it changes
+        what others share."""
+        block = self.block
+        try:
+            if statement.makes_temporary or block.checked_role is not None:
+                await block.covered()
+            bound.bind()
             if block.exposed and not self._may_stay(bound.ready):
                 await block.covered()
                 bound.bind()
         except SqlError as error:
             await self._bind_later(bound, error)
+        return await self._as_bound(bound)
+
+    async def _bound_late(self, bound: BoundStatement, error: SqlError) -> Result:
+        """Run a statement that could not be bound at once."""
+        await self._bind_later(bound, error)
+        return await self._as_bound(bound)
+
+    async def _as_bound(self, bound: BoundStatement) -> Result:
+        """Run a statement by its plan, or by what the session has for its plan's class."""
         control = self._controls.get(type(bound.ready.plan))
         if control is None:
             return await self._carry_out(bound, last=True)
+        return await self._controlled(control, bound)
+
+    async def _controlled(self, control: Control, bound: BoundStatement) -> Result:
+        """Run a statement that the session itself carries out."""
         try:
             return await control(self, bound.ready.plan, bound)
         except SqlError:
-            block.fail()
+            self.block.fail()
             raise
 
     async def _bind_later(self, bound: BoundStatement, error: SqlError) -> None:
@@ -179,7 +212,11 @@ class Execution:
                 bound.bind()
             if transaction is None:
                 own = transaction = self._begin(bound.ready, limited=limited)
-            outcome = await self.run(transaction, bound, limited=limited)
+            if bound.ready.is_point_read and own is not None and not bound.many:  # it waits for nothing
+                clock = own.clock(self._settings.zone)
+                outcome = bound.ready.plan.run(own.workspace, bound.values, clock)  # type: ignore[arg-type]
+            else:
+                outcome = await self.run(transaction, bound, limited=limited)
             workspace, plan = transaction.workspace, bound.ready.plan
             if own is None:
                 if plan.columns is not None and workspace.read_position:

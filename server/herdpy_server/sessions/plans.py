@@ -71,6 +71,7 @@ class ReadyPlan:
         only_locks: it is LOCK TABLE. ``counts``: its answer has a number of rows.
         is_limited, is_sliced, is_stepped: how it shares the loop, see ``time_slices``. A point statement
             need not. ``one_turn``: no run of it leaves a turn to others.
+        is_point_read: it reads one row at most, by its key, and waits for nothing.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class ReadyPlan:
         "counts",
         "engine",
         "is_limited",
+        "is_point_read",
         "is_sliced",
         "is_stepped",
         "is_streamed",
@@ -105,6 +107,7 @@ class ReadyPlan:
         self.is_sliced = not plan.brief and is_sliced(plan)
         self.is_stepped = isinstance(plan, STEPPED)
         self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
+        self.is_point_read = self.reads_now and self.one_turn and plan.brief and not self.only_locks
 
 
 class Prepared:

@@ -337,6 +337,6 @@ def test_what_a_server_has_applied_is_waited_for(place, monkeypatch):
 
     cursor.execute("DELETE FROM t WHERE id = 6")
     cursor.connection.commit()
-    monkeypatch.setattr(ledgers, "_PATIENCE_S", 0)
+    monkeypatch.setattr(ledgers, "_CONFIRM_PATIENCE_S", 0)
     with pytest.raises(LogUnavailableError, match="has applied"):
         plan_table(address, "t", least=database.log.end)

@@ -218,7 +218,8 @@ NUMBERS = ("3", "2", "1", "1", "1", "1", "1")
 
 
 def test_no_argument_of_a_function_is_dropped(ours: Session, server: psycopg.Connection) -> None:
-    names = {name for name in ROUTINES if name.isidentifier()}
+    signals = {"pg_cancel_backend", "pg_terminate_backend"}  # a session replaces the numbers of their outputs
+    names = {name for name in ROUTINES if name.isidentifier()} - signals
     wrong, looked_at = [], 0
     for name in sorted(names):
         for values in (VALUES, NUMBERS):

@@ -29,7 +29,8 @@ def question(
     """
     session = session or database.session()
     transaction = session.transaction or database.tablespace.begin(instant=True)
-    plan, values = database.plans.statements(text)[0].plan(transaction.workspace.catalog, "auto", params)
+    ready, values = database.plans.statements(text)[0].bound(transaction.workspace.catalog, "auto", params)
+    plan = ready.plan
     assert plan.source is not None, f"{text} does not need a worker"
 
     def open_snapshot() -> StoreSnapshot:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import functools
 import re
+import threading
 import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -139,6 +140,7 @@ def _close() -> None:
     database.cache_clear()
 
 
+_PROVIDING = threading.Lock()
 _PROVIDED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
@@ -146,16 +148,16 @@ def provide(connection: Any, routines: Sequence[Resolved], zone: str) -> None:
     """Give a database the functions of the library that a query calls and that it does not have yet."""
     if not routines:
         return
-
     known = _PROVIDED.setdefault(connection, set())
-    for one in routines:
-        name = function_name(one)
-        if name not in known:
-            try:
+    missing = [one for one in routines if function_name(one) not in known]
+    if not missing:
+        return
+    with _PROVIDING:  # queries run in several threads, and DuckDB takes a function once
+        for one in missing:
+            name = function_name(one)
+            if name not in known:
                 define(connection, one, zone)
-            except duckdb.CatalogException:  # another thread was faster
-                pass
-            known.add(name)
+                known.add(name)
 
 
 @functools.lru_cache(maxsize=256)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import atexit
 import functools
 import re
-import threading
 import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -140,7 +139,6 @@ def _close() -> None:
     database.cache_clear()
 
 
-_PROVIDING = threading.Lock()
 _PROVIDED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
@@ -149,15 +147,16 @@ def provide(connection: Any, routines: Sequence[Resolved], zone: str) -> None:
     if not routines:
         return
     known = _PROVIDED.setdefault(connection, set())
-    missing = [one for one in routines if function_name(one) not in known]
-    if not missing:
-        return
-    with _PROVIDING:  # queries run in several threads, and DuckDB takes a function once
-        for one in missing:
-            name = function_name(one)
-            if name not in known:
+    for one in routines:
+        name = function_name(one)
+        if name not in known:
+            try:
                 define(connection, one, zone)
-                known.add(name)
+            except (duckdb.CatalogException, duckdb.NotImplementedException) as error:
+                if "already" not in str(error):
+                    raise
+                # Another thread was faster: DuckDB takes a function once.
+            known.add(name)
 
 
 @functools.lru_cache(maxsize=256)

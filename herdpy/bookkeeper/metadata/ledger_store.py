@@ -22,6 +22,7 @@ import logging
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from herdpy.bookkeeper.errors import (
@@ -123,19 +124,8 @@ class LedgerIdGenerator:
     async def _number(self, directory: str, *, make_parents: bool) -> int | None:
         """The next number of a sequence; None when the sequence has come to its end."""
         prefix = f"{directory}/ID-"
-        patience = ZooKeeperBackoff(self._patience_s)
-        while True:
-            try:
-                made = await self._znodes.create(
-                    prefix, ephemeral=True, sequence=True, make_parents=make_parents
-                )
-                break
-            except UNANSWERED as lost:
-                # One that was made after all goes with the session: only its number is lost.
-                if not await patience.pause():
-                    raise ZooKeeperUnavailableError(
-                        f"no new ledger id: {lost.message}", outcome=Outcome.NOT_DONE
-                    ) from lost
+        # One that was made after all goes with the session: only its number is lost.
+        made = await self._create(prefix, ephemeral=True, sequence=True, make_parents=make_parents)
         await self._discard(made)
         try:
             number = int(made.removeprefix(prefix))
@@ -150,13 +140,22 @@ class LedgerIdGenerator:
             _ids_log.info("sequence znode left to the session", extra={"path": path, "reason": str(error)})
 
     async def _make_directory(self, path: str) -> None:
+        with suppress(NodeExistsError):
+            await self._create(path, make_parents=True)
+
+    async def _create(
+        self, path: str, *, ephemeral: bool = False, sequence: bool = False, make_parents: bool
+    ) -> str:
+        """Make a znode, again while ZooKeeper does not answer; its path.
+
+        ZooKeeperUnavailableError when the time for that is over, NodeExistsError.
+        """
         patience = ZooKeeperBackoff(self._patience_s)
         while True:
             try:
-                await self._znodes.create(path, make_parents=True)
-                return
-            except NodeExistsError:
-                return
+                return await self._znodes.create(
+                    path, ephemeral=ephemeral, sequence=sequence, make_parents=make_parents
+                )
             except UNANSWERED as lost:
                 if not await patience.pause():
                     raise ZooKeeperUnavailableError(

@@ -12,23 +12,21 @@ from typing import Any
 from herdpy_server.wire.formats import decoder
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
+from herdpy_sql.system.types import by_oid
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.form import Bytes, wrong_length
 from herdpy_sql.values.reg_types import REG_TYPES
 
-_NOT_GIVEN = {Base.UNKNOWN, Base.ARRAY, Base.ENUM, *REG_TYPES}
+_NOT_GIVEN = {Base.UNKNOWN, Base.ARRAY, Base.ENUM, Base.RECORD, *REG_TYPES}
 _OURS = {SqlType(base).oid: SqlType(base) for base in Base if base not in _NOT_GIVEN}
 _UNSIGNED = {29, *(SqlType(base).oid for base in REG_TYPES)}  # 29: cid
 _STRINGS = {2275: "cstring"}
-_OTHERS = {
-    142: "xml", 600: "point", 601: "lseg", 602: "path", 603: "box", 604: "polygon", 628: "line",
-    650: "cidr", 718: "circle", 774: "macaddr8", 790: "money", 829: "macaddr", 869: "inet",
-    1266: "time with time zone", 1560: "bit", 1562: "bit varying", 1790: "refcursor", 2249: "record",
-    2278: "void", 3614: "tsvector", 3615: "tsquery", 4072: "jsonpath",
-    27: "tid",
-    3904: "int4range", 3906: "numrange", 3908: "tsrange", 3910: "tstzrange", 3912: "daterange",
-    3926: "int8range",
+_NOT_IN_PG_TYPE = {
+    601: "lseg", 602: "path", 603: "box", 604: "polygon", 628: "line", 718: "circle", 774: "macaddr8",
+    1790: "refcursor", 3614: "tsvector", 3615: "tsquery", 3904: "int4range", 3906: "numrange",
+    3908: "tsrange", 3910: "tstzrange", 3912: "daterange", 3926: "int8range", 4072: "jsonpath",
 }  # fmt: skip
+"""PostgreSQL's types that our pg_type has no rows of."""
 
 
 def type_of_oid(oid: int) -> SqlType | None:
@@ -45,8 +43,9 @@ def type_of_oid(oid: int) -> SqlType | None:
         return t.BIGINT
     if oid in _STRINGS:
         return t.TEXT
-    if oid in _OTHERS:
-        raise SqlError("0A000", f"parameters of type {_OTHERS[oid]} are not supported")
+    name = by_oid()[oid]["shown"] if oid in by_oid() else _NOT_IN_PG_TYPE.get(oid)
+    if name is not None:
+        raise SqlError("0A000", f"parameters of type {name} are not supported")
     raise SqlError("42704", f"type with OID {oid} does not exist")
 
 

@@ -41,20 +41,21 @@ def test_the_statement_decides_a_type_that_is_not_declared(oid: int) -> None:
     ],
 )
 def test_a_type_that_is_missing_is_refused_by_name(oid: int, name: str) -> None:
-    with pytest.raises(SqlError, match=f"parameters of type {name} are not".replace("[]", r"\[\]")) as refused:
-        type_of_oid(oid)
-    assert refused.value.sqlstate == "0A000"
+    assert _refused(oid) == ("0A000", f"parameters of type {name} are not supported")
 
 
 def test_every_type_of_pg_type_is_taken_or_refused_by_name() -> None:
+    ours = {facts.oid for facts in FACTS.values()} - {FACTS[Base.RECORD].oid} | set(t.ARRAYS)
     for row in type_rows():
-        try:
-            type_of_oid(row["oid"])
-        except SqlError as error:
-            assert (error.sqlstate, row["shown"] in str(error)) == ("0A000", True)
+        if row["oid"] not in {*ours, 29, 2275}:  # cid is a number, and cstring a text
+            assert _refused(row["oid"]) == ("0A000", f"parameters of type {row['shown']} are not supported")
 
 
 def test_an_object_id_of_no_type_is_refused() -> None:
-    with pytest.raises(SqlError, match="type with OID 999 does not exist") as refused:
-        type_of_oid(999)
-    assert refused.value.sqlstate == "42704"
+    assert _refused(999) == ("42704", "type with OID 999 does not exist")
+
+
+def _refused(oid: int) -> tuple[str, str]:
+    with pytest.raises(SqlError) as refused:
+        type_of_oid(oid)
+    return refused.value.sqlstate, str(refused.value)

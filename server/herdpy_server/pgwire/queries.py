@@ -31,13 +31,15 @@ from herdpy_server.pgwire.errors import ProtocolViolationError
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of
+from herdpy_server.sessions.result import Result
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.pgwire.conversation import Conversation, Handler
-    from herdpy_server.sessions import Result, Session, SimpleQuery
+    from herdpy_server.sessions import Session, SimpleQuery
+    from herdpy_server.sessions.execution import Answering
     from herdpy_server.sessions.plans import Prepared
     from herdpy_sql.plan import OutputColumn
 
@@ -332,8 +334,11 @@ def _query_form(
     return form
 
 
-def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Coroutine[Any, Any, Result]) -> None:
+def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Answering) -> None:
     """Run a point statement and answer it, up to ReadyForQuery."""
+    if isinstance(steps, Result):
+        _send_alone(conversation, form, steps)
+        return
     try:
         wait = steps.send(None)
     except StopIteration as over:

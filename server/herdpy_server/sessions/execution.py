@@ -9,9 +9,10 @@ commit, when the transaction is its own -> the answer, once all that it rests on
 (``answer_checks``). What must be asked of DuckDB is asked first, with the engine free for others meanwhile.
 A plan that would keep others waiting for long runs in slices.
 
-Everything is one coroutine, which :meth:`Execution.statement` gives. A point statement goes through it
-without a wait, up to the commit: whoever drives it with one ``send`` has run it in one call. What a
-:class:`ReadyPlan` says not to be needed is left out.
+:meth:`Execution.statement` gives the answer, or the one coroutine that gives it. A point statement goes
+through that without a wait, up to the commit: whoever drives it with one ``send`` has run it in one call.
+What a :class:`ReadyPlan` says not to be needed is left out; of one row that is read by its key that is so
+much that its answer is mostly there at once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from herdpy_server.sessions.time_slices import (
     undo,
 )
 from herdpy_server.store import Mark, NoLocks
-from herdpy_server.tablespace import Transaction, sql_error
+from herdpy_server.tablespace import Transaction, now_us, sql_error
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.query import SelectPlan
@@ -60,6 +61,9 @@ _START = Mark(0, 0, 0, None, None)
 """Where a transaction is that has done nothing."""
 _OPTIMISTIC_TRIES = 3
 _WEAK = frozenset(TABLE_MODES[name] for name in ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE"))
+
+Answering = Result | Coroutine[Any, Any, Result]
+"""A statement's answer, or what gives it; both can be awaited."""
 
 Control = Callable[["Execution", Any, BoundStatement], Awaitable[Result]]
 """Carries out a statement that the session itself does: called with its plan, and the statement."""
@@ -90,32 +94,29 @@ class Execution:
         self._waits = block.waits
         self._checks = block.checks
         self._share = Share(block.waits.check)
+        self._reader = block.tablespace.store.workspace(_NO_LOCKS, None)  # of rows that are read by key alone
 
-    def statement(
-        self, statement: Bindable, params: Sequence[object], *, many: bool = False
-    ) -> Coroutine[Any, Any, Result]:
-        """Bind any statement, and give what runs it as the session's state demands.
+    def statement(self, statement: Bindable, params: Sequence[object], *, many: bool = False) -> Answering:
+        """Bind any statement, and run it as the session's state demands.
 
         ``params`` are rows of parameters if ``many``.
 
-        This is no coroutine itself: a point statement would pay for one more.
-
-        Raises:
-            SqlError: 08003 the session is closed; what comes of it raises whatever went wrong.
+        Returns:
+            The answer, where it is there already; else what gives it, and raises whatever went wrong.
         """
         if self._waits.is_closed:
-            raise session_closed()
-        bound = BoundStatement(self.binding, statement, params, many=many)
+            return _refused(session_closed())
         if self.block.exposed:
-            return self._exposed(bound, statement)
+            return self._exposed(BoundStatement(self.binding, statement, params, many=many), statement)
         try:
-            bound.ready, bound.values = self.binding.bind(statement, params, many=many)
+            ready, values = self.binding.bind(statement, params, many=many)
         except SqlError as error:
-            return self._bound_late(bound, error)
-        control = self._controls.get(type(bound.ready.plan))
-        if control is None:
-            return self._carry_out(bound, last=True)
-        return self._controlled(control, bound)
+            return self._bound_late(BoundStatement(self.binding, statement, params, many=many), error)
+        if ready.is_point_read and not many and self._reads_alone(ready):
+            return self._read(ready, values)
+        bound = BoundStatement(self.binding, statement, params, many=many)
+        bound.ready, bound.values = ready, values
+        return self._as_bound(bound)
 
     async def _exposed(self, bound: BoundStatement, statement: Bindable) -> Result:
         """Run a statement where a signal's exception may come: not before the block is covered, if it changes
@@ -137,12 +138,47 @@ class Execution:
         await self._bind_later(bound, error)
         return await self._as_bound(bound)
 
-    async def _as_bound(self, bound: BoundStatement) -> Result:
+    def _as_bound(self, bound: BoundStatement) -> Answering:
         """Run a statement by its plan, or by what the session has for its plan's class."""
-        control = self._controls.get(type(bound.ready.plan))
+        ready = bound.ready
+        if ready.is_point_read and not bound.many and self._reads_alone(ready):
+            return self._read(ready, bound.values)
+        control = self._controls.get(type(ready.plan))
         if control is None:
-            return await self._carry_out(bound, last=True)
-        return await self._controlled(control, bound)
+            return self._carry_out(bound, last=True)
+        return self._controlled(control, bound)
+
+    def _reads_alone(self, ready: ReadyPlan) -> bool:
+        """Whether a plan that only reads may do so now, with no transaction made for it."""
+        block = self.block
+        if block.transaction is not None or not block.autocommit:
+            return False
+        return self._tablespace.guard is None or self._checks.may_begin(ready.plan)
+
+    def _read(self, ready: ReadyPlan, values: Sequence[Any]) -> Answering:
+        """Read one row by its key, with no transaction. The answer waits for what it rests on, if it must."""
+        plan, view, now = ready.plan, self._reader, now_us()
+        view.forget_reads()
+        view.memory, view.role = self.block.sequences, self.block.effective_role.key
+        try:
+            outcome = plan.run(view, values, Clock(now, now, self._settings.zone, view))  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - whatever it is, who awaits it has it raised
+            return self._confirmed(error, view)
+        answer = Result(plan, outcome.count, plan.columns, outcome.rows)
+        if view.read_position or (self._tablespace.guard is not None and not self._checks.holds(plan)):
+            return self._once_certain(answer, view)
+        return answer
+
+    async def _once_certain(self, answer: Result, view: Workspace) -> Result:
+        """An answer, once what was read is durable and as new as the session wants it."""
+        await self._checks.durable(None, view)
+        await self._checks.vouch(answer.plan)  # type: ignore[arg-type]
+        return answer
+
+    async def _confirmed(self, error: Exception, view: Workspace) -> Result:
+        """An error of what only read, once it may be an answer."""
+        await self._checks.confirm(error, view)
+        raise error
 
     async def _controlled(self, control: Control, bound: BoundStatement) -> Result:
         """Run a statement that the session itself carries out."""
@@ -212,11 +248,7 @@ class Execution:
                 bound.bind()
             if transaction is None:
                 own = transaction = self._begin(bound.ready, limited=limited)
-            if bound.ready.is_point_read and own is not None and not bound.many:  # it waits for nothing
-                clock = own.clock(self._settings.zone)
-                outcome = bound.ready.plan.run(own.workspace, bound.values, clock)  # type: ignore[arg-type]
-            else:
-                outcome = await self.run(transaction, bound, limited=limited)
+            outcome = await self.run(transaction, bound, limited=limited)
             workspace, plan = transaction.workspace, bound.ready.plan
             if own is None:
                 if plan.columns is not None and workspace.read_position:
@@ -507,6 +539,10 @@ class Execution:
         transaction.instant = False
         for table in plan.tables_written:
             self._tablespace.locks.acquire_table(transaction, table.id)
+
+
+async def _refused(error: SqlError) -> Result:
+    raise error
 
 
 _KEPT = 1000

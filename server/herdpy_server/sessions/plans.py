@@ -107,7 +107,7 @@ class ReadyPlan:
         self.is_sliced = not plan.brief and is_sliced(plan)
         self.is_stepped = isinstance(plan, STEPPED)
         self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
-        self.is_point_read = self.reads_now and self.one_turn and plan.brief and not self.only_locks
+        self.is_point_read = self.reads_now and self.one_turn and plan.brief and plan.columns is not None
 
 
 class Prepared:

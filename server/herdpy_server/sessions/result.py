@@ -9,9 +9,9 @@ for when the one before was sent, so a client that does not read stops the engin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -84,6 +84,11 @@ class Result:
         self.is_complete = True
         self.copy: CopyTransfer | None = None
         self.stream: Delivery | None = None
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        """It is there: for those who await what may be an answer or a coroutine that gives one."""
+        yield from ()
+        return self
 
     @property
     def is_under_way(self) -> bool:

@@ -25,7 +25,7 @@ from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, s
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.control import CONTROLS
 from herdpy_server.sessions.cursors import Cursors
-from herdpy_server.sessions.execution import Execution
+from herdpy_server.sessions.execution import Answering, Execution
 from herdpy_server.sessions.plans import (
     ParameterCountError,
     PlanCache,
@@ -211,7 +211,7 @@ class Session(TransactionBlock):
 
     # A statement of a door.
 
-    async def run(
+    def run(
         self,
         statement: Bindable,
         params: Sequence[object],
@@ -221,7 +221,7 @@ class Session(TransactionBlock):
         request_id: bytes = b"",
         pipelined: bool = False,
         ends: bool = False,
-    ) -> Result:
+    ) -> Answering:
         """Run one statement that a client has sent. Its error is one of the transaction, too.
 
         Args:
@@ -232,21 +232,40 @@ class Session(TransactionBlock):
                 with that.
             ends: with it an implicit transaction ends.
 
-        Raises:
-            SqlError: whatever went wrong; the observer was called.
+        Returns:
+            The answer where it is there already, else what gives it, and raises SqlError: whatever went
+            wrong. The observer was called.
         """
         self.begins(text or statement.text)
         if source:
             self.source = source
         if request_id:
             self.settings.name_commit(request_id)
-        observer = self.observer
-        began = perf_counter() if observer is not None else 0.0
+        began = perf_counter() if self.observer is not None else 0.0
+        step: Answering
         try:
             if pipelined and self.transaction is None and self.autocommit:
-                answer = await self._in_pipeline(statement, params)
+                step = self._in_pipeline(statement, params)
             else:
-                answer = await self.execution.statement(statement, params)
+                step = self.execution.statement(statement, params)
+        except BaseException:
+            self.is_running = False
+            self.abort()
+            raise
+        if type(step) is not Result or request_id:
+            return self._ran(statement, step, began, request_id=request_id, ends=ends)
+        self.is_running = False
+        if self.observer is not None:
+            self.observer(statement.text, perf_counter() - began, step.rowcount, None)
+        return step
+
+    async def _ran(
+        self, statement: Bindable, step: Answering, began: float, *, request_id: bytes, ends: bool
+    ) -> Result:
+        """What :meth:`run` leaves to be done once a statement has its answer, or has failed."""
+        observer = self.observer
+        try:
+            answer = await step
             if ends and self.implicit:
                 await self._end_with(answer)
         except BaseException as error:

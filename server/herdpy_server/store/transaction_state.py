@@ -432,6 +432,11 @@ class TransactionState:
         first = memory.lost_since(self.losses)
         return first is not None and self.read_position >= first
 
+    def forget_reads(self) -> None:
+        """Another statement reads through it, which nothing rests on that was read before."""
+        self.read_position = 0
+        self.losses = self._memtable.losses
+
     def verified(self) -> None:
         """All that it has read so far is durable: losses to come do not touch it."""
         self.losses = self._memtable.losses

@@ -21,10 +21,14 @@ _DEADLOCK_S = 0.1
 
 
 class Postgres:
-    """Sessions of a real server."""
+    """Sessions of a real server, in a database of their own: other tests leave tables in theirs."""
 
     def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+        maker = pq.PGconn.connect(dsn.encode())
+        maker.exec_(b"DROP DATABASE IF EXISTS isolation WITH (FORCE)")
+        assert maker.exec_(b"CREATE DATABASE isolation").status == pq.ExecStatus.COMMAND_OK
+        maker.finish()
+        self._dsn = f"{dsn} dbname=isolation"
         self._sessions: dict[str, pq.PGconn] = {}
         self._waiting: list[str] = []
         self._watch = self._connect()

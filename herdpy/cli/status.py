@@ -118,7 +118,7 @@ def session(url: str, *, leader_of: str | None = None) -> Iterator[ServerSession
     except psycopg.OperationalError as error:
         from herdpy.dbapi.remote.leader import refused
 
-        raise refused(str(error), f"no server lets us in: {_told(error)}") from error
+        raise refused(str(error), f"no server lets us in: {_libpq_message(error)}") from error
     try:
         yield ServerSession(connection)
     finally:
@@ -150,7 +150,7 @@ def hosts_now(options: RemoteOptions) -> list[tuple[str, int]]:
     return hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
 
 
-def _told(error: Exception) -> str:
+def _libpq_message(error: Exception) -> str:
     """What libpq said, each thing once: it tells of every host."""
     lines = [line.strip().lstrip("- ") for line in str(error).splitlines()]
     each = [line for line in lines if line.startswith("host:")] or lines

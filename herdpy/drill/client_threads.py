@@ -95,15 +95,15 @@ class ClientThreads:
         It returns when each has been answered there once. They go on when the first of what is returned is
         called, and end, when they are answered, when the second is: `faults.fault.Poised`.
         """
-        go, over, asks = threading.Event(), threading.Event(), threading.Semaphore(0)
+        go, over, calls = threading.Event(), threading.Event(), threading.Semaphore(0)
         self._poised += [go, over]
         way = replace(self._way, first=server, statement_s=_POISED_S)
 
         def stepped() -> None:
             if not go.is_set():
-                asks.release()
+                calls.release()
                 go.wait()
-                asks.release()
+                calls.release()
 
         number = len(self._poised) // 2
         threads = [
@@ -115,17 +115,17 @@ class ClientThreads:
         for thread in threads:
             thread.start()
 
-        def await_asks() -> None:
+        def await_calls() -> None:
             deadline = time.monotonic() + _CONNECTS_S
             for _thread in threads:
-                asks.acquire(timeout=max(0.0, deadline - time.monotonic()))
+                calls.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
         def speak() -> None:
             go.set()
-            await_asks()
+            await_calls()
             over.wait(_SENDS_S)
 
-        await_asks()
+        await_calls()
         return speak, over.set
 
     def acknowledged(self, since: int = 0) -> int:

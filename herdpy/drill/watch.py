@@ -13,7 +13,6 @@ import asyncio
 import json
 import threading
 import time
-import urllib.request
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from herdpy.bookkeeper import BookKeeper, ClientSettings
 from herdpy.bookkeeper.errors import NoSuchLedgerError
 from herdpy.drill.checkers import replicas
 from herdpy.drill.control import ClusterObserver, ProcessPlace
-from herdpy.drill.control.control import ViewError
+from herdpy.drill.control.control import ViewError, status_of
 from herdpy.drill.history import DrillHistory, Json, Recorder
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.testing.zookeeper import ClusterZnodes
@@ -41,7 +40,7 @@ class LeaderWatch:
         self._recorder = recorder
         self._said: dict[str, tuple[float, int | None]] = {}  # when, and the term that it leads
         self._leader: str | None = None
-        self._has_told = False
+        self._is_known = False
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._threads = [
@@ -64,8 +63,8 @@ class LeaderWatch:
     def _ask(self, place: ProcessPlace) -> None:
         while not self._over.is_set():
             try:
-                told = _standing(place, self._tablespace)
-                term = int(told["epoch"]) if told.get("role") == "leader" else None
+                status = status_of(place, self._tablespace, _PAGE_TIMEOUT_S)
+                term = int(status["epoch"]) if status.get("role") == "leader" else None
                 said: tuple[float, int | None] | None = (time.monotonic(), term)
             except OSError as error:
                 said = None if isinstance(error, TimeoutError) or _is_timeout(error) else (0.0, None)
@@ -83,23 +82,15 @@ class LeaderWatch:
             if term is not None and now - said_at < _SILENT_S
         ]
         term, leader = max(leading) if leading else (None, None)
-        if self._has_told and leader == self._leader:
+        if self._is_known and leader == self._leader:
             return
-        if not self._has_told and leader is None:
+        if not self._is_known and leader is None:
             return  # not everybody was asked yet
-        self._has_told, self._leader = True, leader
+        self._is_known, self._leader = True, leader
         if leader is None:
             self._recorder.event("leader", "nobody leads", server=None)
         else:
             self._recorder.event("leader", f"{leader} leads", server=leader, epoch=term)
-
-
-def _standing(place: ProcessPlace, tablespace: str) -> dict[str, Any]:
-    """What a server says of its replica; {} of one that it has not. Raises OSError."""
-    url = f"http://{place.host}:{place.ports['http']}/status"
-    with urllib.request.urlopen(url, timeout=_PAGE_TIMEOUT_S) as answer:
-        told = json.load(answer)
-    return next((one for one in told["tablespaces"] if one["name"] == tablespace), {})
 
 
 def _is_timeout(error: OSError) -> bool:
@@ -121,9 +112,9 @@ _AT_MOST = {"beats": 2}
 def await_quiet(view: ClusterObserver, *, timeout_s: float = _SETTLED_S) -> str:
     """Wait until one server leads, and every other follows it and is as far; the leader. Raises ViewError."""
     leader = view.await_following(timeout_s=timeout_s)
-    position = str(view.standing(leader).get("applied"))
+    position = str(view.replica_status(leader).get("applied"))
     for name in view.names("server"):
-        view.await_standing(
+        view.await_status(
             name,
             lambda one: one.get("role") in ("leader", "follower") and _lsn(one["applied"]) >= _lsn(position),
             f"come as far as {position}",
@@ -141,21 +132,21 @@ def compare_replicas(view: ClusterObserver, recorder: Recorder, *, timeout_s: fl
     deadline = time.monotonic() + timeout_s
     process = recorder.next_process()
     while True:
-        told: dict[str, str] = {}
+        sums: dict[str, str] = {}
         error = ""
         with recorder.call(process, "checksum", [view.tablespace]) as call:
             try:
                 rows = view.run(view.await_leader(), f"CHECK TABLESPACE {view.tablespace}")
-                told = _checksums(rows)
-                call.done(told)
+                sums = _checksums(rows)
+                call.done(sums)
             except (psycopg.Error, ViewError) as problem:
                 error = str(problem)
                 call.not_done(error)
-        if wanted <= set(told) or time.monotonic() > deadline:
+        if wanted <= set(sums) or time.monotonic() > deadline:
             break
         time.sleep(_AGAIN_S)
     verdict = replicas.check(DrillHistory([call.operation]))
-    missing = sorted(wanted - set(told))
+    missing = sorted(wanted - set(sums))
     if missing:
         text = f"no checksum of {', '.join(missing)}: {error or 'they did not answer'}"
         verdict = Verdict.of(

@@ -23,7 +23,7 @@ def end_with_parent(parent: int) -> None:
         os._exit(0)
 
 
-def stand_back(niceness: int) -> None:
+def lower_priority(niceness: int) -> None:
     """What the machine does not grant is done without."""
     with contextlib.suppress(OSError):
         os.nice(niceness)

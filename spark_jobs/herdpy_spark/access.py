@@ -57,7 +57,7 @@ class AccessError(Exception):
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
+def access_errors(where: str) -> Iterator[None]:
     """Turns gRPC's errors into AccessError, with the place that was asked."""
     try:
         yield
@@ -133,7 +133,7 @@ class TablespaceServers:
         for place in places or self.places:
             channel = place.blocking_channel()
             try:
-                with told(place.target):
+                with access_errors(place.target):
                     return do(channel, place)
             except AccessError as error:
                 if not error.is_transient:
@@ -349,7 +349,15 @@ def _parsed(url: str, user: str | None, password: str | None) -> tuple[RemoteOpt
     return options, tls, Path(ca) if ca and ca != "system" else None
 
 
-__all__ = ["AccessError", "Description", "Node", "SparkDatabase", "TablespaceServers", "find", "told"]
+__all__ = [
+    "AccessError",
+    "Description",
+    "Node",
+    "SparkDatabase",
+    "TablespaceServers",
+    "access_errors",
+    "find",
+]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from herdpy_server.copy import CopyTarget, textual
-from herdpy_server.copy.textual import LineCutter, QuickReader, TextualReader
+from herdpy_server.copy.textual import ColumnarReader, LineCutter, TextualReader
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
@@ -56,7 +56,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(textual, "GATHERED_BYTES", 1)
 
 
-class Counted(QuickReader):
+class Counted(ColumnarReader):
     """Counts the rows that were read quickly."""
 
     rows = 0
@@ -67,17 +67,17 @@ class Counted(QuickReader):
         return stop, batch
 
 
-class Declining(QuickReader):
+class Declining(ColumnarReader):
     """Leaves all to the slow way."""
 
     def read(self, data: bytes, start: int, cutter: LineCutter) -> tuple[int, pa.RecordBatch | None]:
         return start, None
 
 
-def whole(target: CopyTarget, quick: QuickReader, pieces: Sequence[bytes]) -> pa.Table:
+def whole(target: CopyTarget, quick: ColumnarReader, pieces: Sequence[bytes]) -> pa.Table:
     """The rows of these pieces."""
     source = TextualReader(target)
-    source._quick = quick
+    source._by_columns = quick
     found = [batch for piece in pieces for batch in source.feed(piece)]
     found += source.finish()
     return pa.Table.from_batches(found, target.schema)
@@ -87,7 +87,7 @@ def at_once(target: CopyTarget, data: bytes, start: int = 0) -> tuple[int, pa.Re
     """What one call of the quick reader makes of the data."""
     cutter = LineCutter(target.options)
     cutter.ending = b"\r\n" if data[start:].endswith(b"\r\n") else b"\n"
-    return QuickReader(target).read(data, start, cutter)
+    return ColumnarReader(target).read(data, start, cutter)
 
 
 def taken(target: CopyTarget, data: bytes, places: list[int]) -> None:

@@ -28,7 +28,7 @@ def server(cluster: LocalCluster, node: str) -> Any:
     return next(one for one in cluster.status().servers if one.id == node)
 
 
-def standing(cluster: LocalCluster, node: str, tablespace: str = "herdpy") -> dict[str, Any]:
+def replica_status(cluster: LocalCluster, node: str, tablespace: str = "herdpy") -> dict[str, Any]:
     """What the node's /status says of its replica; {} when it says nothing."""
     port = server(cluster, node).http_port
     try:
@@ -39,7 +39,7 @@ def standing(cluster: LocalCluster, node: str, tablespace: str = "herdpy") -> di
     return next((one for one in told["tablespaces"] if one["name"] == tablespace), {})
 
 
-def await_standing(
+def await_status(
     cluster: LocalCluster, node: str, condition: Callable[[dict[str, Any]], bool], what: str
 ) -> dict[str, Any]:
     """Wait until the node says something that fits; what it says then."""
@@ -47,7 +47,7 @@ def await_standing(
 
     def fits() -> bool:
         found.clear()
-        found.update(standing(cluster, node))
+        found.update(replica_status(cluster, node))
         return bool(found) and condition(found)
 
     assert await_until(fits, PATIENCE_S), f"{node} {what}: {found}\n{cluster.log_tail(node)}"
@@ -57,13 +57,13 @@ def await_standing(
 def await_leader(cluster: LocalCluster, *, other_than: str | None = None) -> str:
     """The node that leads, once it answers."""
     leader = cluster.await_leader(timeout_s=PATIENCE_S, other_than=other_than)
-    await_standing(cluster, leader, lambda one: one["role"] == "leader", "did not come to lead")
+    await_status(cluster, leader, lambda one: one["role"] == "leader", "did not come to lead")
     return leader
 
 
 def await_follower(cluster: LocalCluster, node: str, seedings: int = 0) -> dict[str, Any]:
     """Wait until the node follows, and was seeded so often."""
-    return await_standing(
+    return await_status(
         cluster,
         node,
         lambda one: one["role"] == "follower" and one["seedings"] >= seedings,
@@ -108,7 +108,7 @@ def assert_equal(cluster: LocalCluster, table: str, nodes: list[str]) -> int:
     leader = await_leader(cluster)
     query = f"SELECT * FROM {table} ORDER BY 1"
     rows = run(cluster, leader, _OWN_ENGINE, query)
-    position = standing(cluster, leader)["applied"]
+    position = replica_status(cluster, leader)["applied"]
     for node in nodes:
         found = run(
             cluster,

@@ -19,12 +19,12 @@ from tests.replica.replicas import (
     assert_equal,
     await_follower,
     await_leader,
-    await_standing,
+    await_status,
     connect,
     followers,
     load,
+    replica_status,
     run,
-    standing,
 )
 
 CHECK = "CHECK TABLESPACE herdpy"
@@ -114,7 +114,7 @@ def test_a_leader_that_differs_steps_down(cluster: LocalCluster):
     cluster.start(wrong)
     await_follower(cluster, wrong)
     run(cluster, wrong, f"ALTER TABLESPACE herdpy LEADER '{wrong}'")
-    await_standing(cluster, wrong, lambda one: one["role"] == "leader", "leads")
+    await_status(cluster, wrong, lambda one: one["role"] == "leader", "leads")
     run(cluster, wrong, "ALTER TABLESPACE herdpy LEADER NONE")
     rows, _told = check(cluster)
     assert {(row[0], row[1]) for row in rows if not row[4]} == {("c", wrong)}
@@ -145,7 +145,7 @@ def test_a_replica_that_has_more_than_the_others_is_kept(cluster: LocalCluster):
     other = await_leader(cluster, other_than=leader)
     cluster.kill(leader)  # and its next life knows
     cluster.start(leader, wait=False)
-    found = await_standing(cluster, leader, lambda one: one["state"] == "quarantined", "is not kept")
+    found = await_status(cluster, leader, lambda one: one["state"] == "quarantined", "is not kept")
     assert "has rows that they have not" in found["problem"]
     with pytest.raises(psycopg.OperationalError, match="it is quarantined"):
         run(cluster, leader, "SELECT count(*) FROM more")
@@ -198,4 +198,4 @@ def test_refusals(cluster: LocalCluster):
         run(cluster, leader, "BEGIN", CHECK)
     with pytest.raises(psycopg.errors.SyntaxError):
         run(cluster, leader, "CHECK TABLESPACE")
-    assert standing(cluster, leader)["role"] == "leader"
+    assert replica_status(cluster, leader)["role"] == "leader"

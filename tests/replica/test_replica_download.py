@@ -27,11 +27,11 @@ from herdpy_server.store import Store
 from tests.replica.replicas import (
     PATIENCE_S,
     await_leader,
-    await_standing,
+    await_status,
     followers,
     load,
+    replica_status,
     server,
-    standing,
 )
 from tests.replica.replicas import run as statements
 from tests.service.cutting_proxy import CuttingProxy
@@ -163,13 +163,13 @@ def test_the_log_is_kept_until_the_lease_is_released(cluster: LocalCluster, tmp_
             seeded = await new.seed(tmp_path / "seed")
 
             def both_have_it_durable() -> bool:
-                ledger = int(standing(cluster, leader)["durable"].split(":")[0])
+                ledger = int(replica_status(cluster, leader)["durable"].split(":")[0])
                 return ledger > seeded.lsn.ledger_id + 1
 
             def fill() -> None:
                 with load(cluster, "t"):
                     assert await_until(both_have_it_durable, PATIENCE_S)
-                    await_standing(
+                    await_status(
                         cluster,
                         donor,
                         lambda one: int(one["durable"].split(":")[0]) > seeded.lsn.ledger_id + 1,

@@ -10,7 +10,7 @@ from herdpy.dev import LocalCluster
 from herdpy.log.lsn import LSN
 from herdpy.rpc import admin_pb2, common_pb2, partitions_pb2, snapshots_pb2
 from herdpy_server.store import Store
-from tests.replica.replicas import await_leader, channel, followers, run, standing
+from tests.replica.replicas import await_leader, channel, followers, replica_status, run
 from tests.service.calls import admin, partitions, refused, rows_of, snapshots
 
 
@@ -35,7 +35,7 @@ def test_a_follower_is_read_at_a_position(cluster: LocalCluster):
     leader = await_leader(cluster)
     follower = followers(cluster, leader)[0]
     run(cluster, leader, "CREATE TABLE g (id INT PRIMARY KEY)", "INSERT INTO g VALUES (1), (2), (3)")
-    position = LSN.parse(standing(cluster, leader)["applied"])
+    position = LSN.parse(replica_status(cluster, leader)["applied"])
     reached = common_pb2.Lsn(ledger_id=position.ledger_id, entry_id=position.entry_id)
     with channel(cluster, follower) as opened:
         stub = partitions(opened)
@@ -49,7 +49,7 @@ def test_a_snapshot_of_a_follower(cluster: LocalCluster, tmp_path: Path):
     leader = await_leader(cluster)
     follower = followers(cluster, leader)[1]
     run(cluster, leader, "CREATE TABLE s (id INT PRIMARY KEY)", "INSERT INTO s VALUES (1)")
-    position = LSN.parse(standing(cluster, leader)["applied"])
+    position = LSN.parse(replica_status(cluster, leader)["applied"])
     reached = common_pb2.Lsn(ledger_id=position.ledger_id, entry_id=position.entry_id)
     with channel(cluster, follower) as opened:
         stub = snapshots(opened)

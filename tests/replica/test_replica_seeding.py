@@ -14,13 +14,13 @@ from tests.replica.replicas import (
     assert_equal,
     await_follower,
     await_leader,
-    await_standing,
+    await_status,
     channel,
     first_ledger,
     followers,
     load,
+    replica_status,
     run,
-    standing,
 )
 
 
@@ -34,8 +34,8 @@ def test_two_at_once_under_load(cluster: LocalCluster):
     """One that is new, and one that was away while the log was trimmed; the leader is the donor of both."""
     leader = await_leader(cluster)
     new, late = followers(cluster, leader)
-    await_standing(cluster, late, lambda one: one["durable"] == one["applied"], "has no checkpoint")
-    late_position = standing(cluster, late)["applied"]
+    await_status(cluster, late, lambda one: one["durable"] == one["applied"], "has no checkpoint")
+    late_position = replica_status(cluster, late)["applied"]
     for node in (new, late):
         cluster.stop(node)
     shutil.rmtree(cluster.directory / new)
@@ -60,23 +60,23 @@ def test_the_log_is_kept_for_a_follower_that_is_away_for_a_while(cluster: LocalC
     away = followers(cluster, leader)[0]
     run(cluster, leader, "ALTER TABLESPACE herdpy SET (retention = '1h')")
     try:
-        await_standing(cluster, away, lambda one: one["durable"] == one["applied"], "has no checkpoint")
-        before = standing(cluster, away)
+        await_status(cluster, away, lambda one: one["durable"] == one["applied"], "has no checkpoint")
+        before = replica_status(cluster, away)
         cluster.pause(away)
         with load(cluster, "t"):
-            begun = int(standing(cluster, leader)["applied"].split(":")[0])
+            begun = int(replica_status(cluster, leader)["applied"].split(":")[0])
             others_are_past(cluster, leader, begun + 2)
         assert first_ledger(cluster, leader) <= int(before["durable"].split(":")[0])
         cluster.resume(away)
         assert_equal(cluster, "t", [away])
-        assert standing(cluster, away)["seedings"] == before["seedings"]
+        assert replica_status(cluster, away)["seedings"] == before["seedings"]
     finally:
         run(cluster, await_leader(cluster), "ALTER TABLESPACE herdpy SET (retention = '0s')")
 
 
 def others_are_past(cluster: LocalCluster, leader: str, ledger: int) -> None:
     """Wait until everybody else has a later ledger in the store, and the leader has looked what may go."""
-    await_standing(cluster, leader, lambda one: int(one["durable"].split(":")[0]) > ledger, "goes on")
+    await_status(cluster, leader, lambda one: int(one["durable"].split(":")[0]) > ledger, "goes on")
     with channel(cluster, leader) as opened:
         for _round in range(2):  # a checkpoint has the leader look at once; the second comes after the first
             admin_pb2_grpc.AdminStub(opened).Checkpoint(admin_pb2.CheckpointRequest(), timeout=PATIENCE_S)

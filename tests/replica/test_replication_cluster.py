@@ -21,7 +21,15 @@ import pytest
 
 from herdpy.dev import LocalCluster
 from herdpy.testing.process import await_until
-from tests.replica.replicas import PATIENCE_S, await_follower, await_leader, followers, run, server, standing
+from tests.replica.replicas import (
+    PATIENCE_S,
+    await_follower,
+    await_leader,
+    followers,
+    replica_status,
+    run,
+    server,
+)
 
 SETTINGS = {
     "storage.max_ledger_age_s": 1.0,  # ledgers of few entries, which roll all the time
@@ -127,7 +135,7 @@ class Writers:
         """Every replica has the same rows: all that were acknowledged, none that was told as not done."""
         leader = await_leader(cluster)
         rows = run(cluster, leader, f"SELECT id, writer FROM w WHERE id > {self._base} ORDER BY id")
-        position = standing(cluster, leader)["applied"]
+        position = replica_status(cluster, leader)["applied"]
         there = {row[0] for row in rows}
         assert len(there) == len(rows)
         assert not self.done - there, "acknowledged rows are lost"
@@ -268,7 +276,7 @@ def test_ledgers_roll_while_followers_sleep(cluster: LocalCluster) -> None:
 
 def _ledger(cluster: LocalCluster, node: str) -> int:
     """In which ledger the log ends, as the node knows it."""
-    return int(str(standing(cluster, node)["log_end"]).partition(":")[0])
+    return int(str(replica_status(cluster, node)["log_end"]).partition(":")[0])
 
 
 def test_followers_answer_at_the_level_that_is_asked_for(cluster: LocalCluster) -> None:

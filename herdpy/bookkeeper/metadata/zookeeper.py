@@ -183,7 +183,7 @@ class ZnodeReads:
 S = TypeVar("S")
 
 _RETRY_S = 1.0
-_NOTHING_TOLD = object()
+_NOTHING_REPORTED = object()
 
 
 class PersistentWatch(Generic[S]):
@@ -209,7 +209,7 @@ class PersistentWatch(Generic[S]):
         self._forget = forget
         self._path = path
         self._callback: Callable[[S], None] | None = callback
-        self._told: object = _NOTHING_TOLD
+        self._reported: object = _NOTHING_REPORTED
         self._has_fired = False  # since the state was last told
         self._stale = False
         self._reading: asyncio.Task[None] | None = None
@@ -251,8 +251,8 @@ class PersistentWatch(Generic[S]):
                     self._has_fired |= has_fired
                     raise
                 # What came and went between two reads is a change too: a leader made and removed.
-                if self._callback is not None and (has_fired or state != self._told):
-                    self._told = state
+                if self._callback is not None and (has_fired or state != self._reported):
+                    self._reported = state
                     # Not from here: what a callback raises is the loop's to report, not this watch's end.
                     asyncio.get_running_loop().call_soon(self._tell, state)
         except ClosedClientError:

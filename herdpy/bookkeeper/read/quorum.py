@@ -162,7 +162,7 @@ class EnsembleQuestion(Generic[T]):
         while True:
             try:
                 async with asyncio.timeout_at(attempt_s):
-                    self.answers[index] = await self._told(bookie, ask)
+                    self.answers[index] = await self._answer_of(bookie, ask)
             except (NoSuchEntryError, NoSuchLedgerError) as error:
                 self.problems[bookie] = error
                 return True
@@ -183,7 +183,7 @@ class EnsembleQuestion(Generic[T]):
         self._hope.answered(index, False)
         return False
 
-    async def _told(self, bookie: str, ask: Callable[[str], Awaitable[T]]) -> T:
+    async def _answer_of(self, bookie: str, ask: Callable[[str], Awaitable[T]]) -> T:
         """What a bookie has; UnknownLedgerStateError when it has nothing because it was made anew."""
         try:
             return await ask(bookie)

@@ -221,7 +221,7 @@ class ExplicitLac:
         self._master_key = master_key
         self._pipeline = pipeline
         self._interval_s = interval_s
-        self._told = -1
+        self._reported = -1
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
 
@@ -242,7 +242,7 @@ class ExplicitLac:
     def _tick(self) -> None:
         self._timer = None
         pipeline = self._pipeline
-        if pipeline.lac <= max(pipeline.carried, self._told):
+        if pipeline.lac <= max(pipeline.carried, self._reported):
             return
         if self._telling is not None and not self._telling.done():
             self.lac_moved()
@@ -251,7 +251,7 @@ class ExplicitLac:
 
     async def _tell(self, lac: int) -> None:
         body = self._digest.seal_lac(self._ledger_id, lac)
-        before, self._told = self._told, lac
+        before, self._reported = self._reported, lac
         answers = await asyncio.gather(
             *(
                 bookie.write_lac(self._ledger_id, self._master_key, body)
@@ -272,5 +272,5 @@ class ExplicitLac:
             )
         if len(failures) == len(answers):
             # Nobody has it: again at the next turn, unless an entry carries it before.
-            self._told = before
+            self._reported = before
             self.lac_moved()

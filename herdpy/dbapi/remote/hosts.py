@@ -124,7 +124,7 @@ class ZnodeReader:
         self._deadline = deadline
         self._access = access
         self._client: KazooClient | None = None
-        self._told = _Told()
+        self._last_failure = _LastFailure()
 
     def __enter__(self) -> ZnodeReader:
         try:
@@ -149,7 +149,7 @@ class ZnodeReader:
             for client in started:
                 if client is not self._client:
                     _end_beside(client)
-        raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer{self._told.last}")
+        raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer{self._last_failure.last}")
 
     def _begin(
         self, make: type[KazooClient], hosts: list[str], connected: queue.SimpleQueue[KazooClient]
@@ -157,7 +157,7 @@ class ZnodeReader:
         """A session that begins with the first of some hosts; it tells when it is there."""
         named = ",".join(hosts)
         logger = logging.Logger("herdpy.zookeeper")  # kazoo's words are told with the error, not logged
-        logger.addHandler(self._told)
+        logger.addHandler(self._last_failure)
         client = make(
             named,
             timeout=SESSION_S,
@@ -220,7 +220,7 @@ class ZnodeReader:
             raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer: {said}") from error
 
 
-class _Told(logging.Handler):
+class _LastFailure(logging.Handler):
     """What kazoo said last of a connection that failed.
 
     Attributes:

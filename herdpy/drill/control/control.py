@@ -57,6 +57,18 @@ class ProcessPlace:
         return f"{self.host}:{self.ports['bookie']}"
 
 
+def status_of(server: ProcessPlace, tablespace: str, timeout_s: float) -> dict[str, Any]:
+    """What a server's /status says of its replica of a tablespace; {} when it has none.
+
+    Raises:
+        OSError, ValueError: it does not answer, or not with that page.
+    """
+    url = f"http://{server.host}:{server.ports['http']}/status"
+    with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+        page = json.load(answer)
+    return next((one for one in page["tablespaces"] if one["name"] == tablespace), {})
+
+
 @dataclass(frozen=True)
 class ClusterNeeds:
     """What a fault wants of a cluster that is made for the drill; another cluster has it or has not.
@@ -224,22 +236,17 @@ class ClusterObserver:
         ]
         return ",".join(found) or None
 
-    def standing(self, server: str) -> dict[str, Any]:
+    def replica_status(self, server: str) -> dict[str, Any]:
         """What the server's /status says of its replica of the tablespace; {} when it says nothing."""
-        place = self.place(server)
         try:
-            with urllib.request.urlopen(
-                f"http://{place.host}:{place.ports['http']}/status", timeout=_PAGE_TIMEOUT_S
-            ) as answer:
-                told = json.load(answer)
+            return status_of(self.place(server), self.tablespace, _PAGE_TIMEOUT_S)
         except (OSError, ValueError):
             return {}
-        return next((one for one in told["tablespaces"] if one["name"] == self.tablespace), {})
 
     def leader(self) -> str | None:
         """The server that says that it leads; None when none does. Of several the one of the newest term."""
-        told = [(name, self.standing(name)) for name in self.names("server")]
-        leading = [(one["epoch"], name) for name, one in told if one.get("role") == "leader"]
+        statuses = [(name, self.replica_status(name)) for name in self.names("server")]
+        leading = [(one["epoch"], name) for name, one in statuses if one.get("role") == "leader"]
         return max(leading)[1] if leading else None
 
     def await_leader(self, *, other_than: str | None = None, timeout_s: float | None = None) -> str:
@@ -287,7 +294,7 @@ class ClusterObserver:
             raise ViewError("it is not known where ZooKeeper is")
         return f"zk://{self.zookeeper}{self.ledgers_root}"
 
-    def await_standing(
+    def await_status(
         self,
         server: str,
         fits: Callable[[dict[str, Any]], bool],
@@ -301,7 +308,7 @@ class ClusterObserver:
 
         def is_so() -> bool:
             found.clear()
-            found.update(self.standing(server))
+            found.update(self.replica_status(server))
             return bool(found) and fits(found)
 
         if not await_until(is_so, timeout_s):
@@ -315,7 +322,7 @@ class ClusterObserver:
         leader = self.await_leader(timeout_s=timeout_s)
         for name in self.names("server"):
             left = max(1.0, deadline - time.monotonic())
-            self.await_standing(
+            self.await_status(
                 name, lambda one: one["role"] in ("leader", "follower"), "come to follow", timeout_s=left
             )
         return leader

@@ -220,27 +220,27 @@ class LocalControl:
 
     def kill(self, process: str) -> None:
         """See `ClusterControl.kill`."""
-        with _told():
+        with _as_control_errors():
             self.cluster.kill(process)
 
     def stop(self, process: str) -> None:
         """See `ClusterControl.stop`."""
-        with _told():
+        with _as_control_errors():
             self.cluster.stop(process)
 
     def start(self, process: str, *, wait: bool = True) -> None:
         """See `ClusterControl.start`."""
-        with _told():
+        with _as_control_errors():
             self.cluster.start(process, wait=wait)
 
     def pause(self, process: str) -> None:
         """See `ClusterControl.pause`."""
-        with _told():
+        with _as_control_errors():
             self.cluster.pause(process)
 
     def resume(self, process: str) -> None:
         """See `ClusterControl.resume`."""
-        with _told(), contextlib.suppress(NotRunningError):
+        with _as_control_errors(), contextlib.suppress(NotRunningError):
             self.cluster.resume(process)
 
     def cut(self, process: str, *, from_: Iterable[str], one_way: OneWay | None = None) -> None:
@@ -259,7 +259,7 @@ class LocalControl:
     def wipe(self, process: str) -> None:
         """See `ClusterControl.wipe`."""
         self._demand("wipe", process)
-        with _told():
+        with _as_control_errors():
             self.cluster.wipe(process)
 
     def fill(self, process: str) -> None:
@@ -344,7 +344,7 @@ def local_cluster(directory: Path, needs: ClusterNeeds) -> Iterator[LocalControl
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_control_errors() -> Iterator[None]:
     """What goes wrong in the cluster's own words."""
     try:
         yield

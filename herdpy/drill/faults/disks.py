@@ -93,12 +93,12 @@ class EmptyBookie(Fault):
         _kept, lost, *away = self.chance.sample(bookies, len(bookies))
         servers = view.names("server")
         leader = view.await_leader()
-        before = view.standing(leader)["log_end"]
+        before = view.replica_status(leader)["log_end"]
         for name in (*away, lost, *servers):
             self._undo.callback(control.start, name)  # nothing, where it runs
         for name in away:
             control.kill(name)
-        view.await_standing(
+        view.await_status(
             leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
         )
         self.tell(f"{', '.join(away)} killed, and the log goes on with two bookies")
@@ -137,11 +137,11 @@ class LoseLeaderDisk(Fault):
             self._undo.callback(control.start, follower)
             control.kill(follower)
         self.tell(f"{', '.join(followers)} are killed")
-        before = view.standing(leader)["log_end"]
-        view.await_standing(
+        before = view.replica_status(leader)["log_end"]
+        view.await_status(
             leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
         )
-        after = view.standing(leader).get("log_end")
+        after = view.replica_status(leader).get("log_end")
         self._undo.callback(control.start, leader)
         control.kill(leader)
         control.wipe(leader)
@@ -356,14 +356,14 @@ class BitRot(Fault):
 
     def _await_durable(self, view: ClusterObserver, leader: str, follower: str) -> None:
         """Wait until the follower's store has what the leader has applied now."""
-        position = _lsn(view.standing(leader)["applied"])
-        view.await_standing(follower, lambda one: _lsn(one["durable"]) >= position, f"store {position}")
+        position = _lsn(view.replica_status(leader)["applied"])
+        view.await_status(follower, lambda one: _lsn(one["durable"]) >= position, f"store {position}")
 
     def _check(self, control: ClusterControl, view: ClusterObserver) -> None:
         """CHECK TABLESPACE finds the replica, which is made anew."""
         follower = self._rotten
         leader = view.await_following()
-        before = view.standing(follower)["seedings"]
+        before = view.replica_status(follower)["seedings"]
         rows = view.run(leader, f"CHECK TABLESPACE {view.tablespace}")
         wrong = {(relation, node) for relation, node, _rows, _sum, same in rows if not same}
         self.tell(f"CHECK TABLESPACE finds {sorted(wrong)}")
@@ -372,14 +372,14 @@ class BitRot(Fault):
             self._anomalies.append(Anomaly("damage not noticed", text))
             return
         self._noticed = f"CHECK TABLESPACE found {follower}, which got another's state"
-        view.await_standing(
+        view.await_status(
             follower, lambda one: one["seedings"] > before and one["role"] == "follower", "be seeded"
         )
 
     def _await_seeded(self, control: ClusterControl, view: ClusterObserver) -> None:
         """The replica noticed it itself, and got another's state."""
         told = ("follower", "leader")
-        found = view.await_standing(self._rotten, lambda one: one["role"] in told, "come back")
+        found = view.await_status(self._rotten, lambda one: one["role"] in told, "come back")
         self.tell(f"{self._rotten} was seeded {found['seedings']} times: {found['problem']}")
         if not found["seedings"]:
             text = f"{self._rotten} went on with a damaged store: {found}"
@@ -390,7 +390,7 @@ class BitRot(Fault):
         """The follower has what was written, although a bookie tells it otherwise."""
         leader = view.await_following()
         query = f"SELECT id, v FROM {self._table} ORDER BY id"
-        position = view.standing(leader)["applied"]
+        position = view.replica_status(leader)["applied"]
         level = ("SET herdpy.read_level = 'at_lsn'", f"SET herdpy.min_lsn = '{position}'")
         found = view.run(follower, *level, query)
         expected = [(number, f"{number} {self._marker}") for number in range(_ROWS)]

@@ -34,8 +34,8 @@ class RollLedgers(Fault):
         for follower in followers:
             self._undo.callback(control.resume, follower)
             control.pause(follower)
-        first = ledger_of(view.standing(leader)["log_end"])
-        view.await_standing(
+        first = ledger_of(view.replica_status(leader)["log_end"])
+        view.await_status(
             leader,
             lambda one: ledger_of(one["log_end"]) >= first + _ROLLS,
             f"begin {_ROLLS} ledgers (the clients have to write)",
@@ -85,7 +85,7 @@ class TrimAndSeed(Fault):
         can_wipe = control.can("wipe", new) is None
         if can_wipe:
             control.wipe(new)
-        last = ledger_of(view.standing(leader)["log_end"])
+        last = ledger_of(view.replica_status(leader)["log_end"])
         view.await_true(
             lambda: view.first_ledger() > last,
             f"the log was not trimmed past ledger {last} (clients must write)",
@@ -95,7 +95,7 @@ class TrimAndSeed(Fault):
 
     def findings(self, control: ClusterControl, view: ClusterObserver) -> list[Verdict]:
         """See `Fault.findings`: the replica was seeded."""
-        found = view.await_standing(self._new, lambda one: one["role"] in ("follower", "leader"), "come back")
+        found = view.await_status(self._new, lambda one: one["role"] in ("follower", "leader"), "come back")
         text = f"{self._new} came back without another's state, although the log was trimmed: {found}"
         anomalies = [] if found["seedings"] else [Anomaly("not seeded", text)]
         return [Verdict.of(self.name, anomalies, f"{self._new} was seeded {found['seedings']} times")]

@@ -111,7 +111,7 @@ class PartitionPreferredLeader(PartitionLeader):
         _run(view, f'ALTER TABLESPACE "{view.tablespace}" LEADER {chosen}')
 
     def _await_return(self, view: ClusterObserver, leader: str) -> None:
-        view.await_standing(leader, lambda one: one["role"] == "leader", "lead again when it was healed")
+        view.await_status(leader, lambda one: one["role"] == "leader", "lead again when it was healed")
         self.tell(f"{leader} leads again")
 
 

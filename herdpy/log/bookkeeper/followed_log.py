@@ -72,7 +72,7 @@ class FollowedList:
         if self._bad is not None:
             raise self._bad
         if self._watch is None and not self._closed:
-            self._watch = self._list.watch(self._told)
+            self._watch = self._list.watch(self._list_changed)
         if self.known is None:
             return await self.refresh()
         return self.known
@@ -121,7 +121,7 @@ class FollowedList:
         assert self.known is not None
         return self.known
 
-    def _told(self, state: LedgerListState | CorruptLedgerError | None) -> None:
+    def _list_changed(self, state: LedgerListState | CorruptLedgerError | None) -> None:
         if state is not None:  # that it is gone is believed only when it is read
             self._heard(state)
 

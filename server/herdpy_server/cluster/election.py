@@ -303,7 +303,7 @@ class Election:
         self._candidate = candidate
         self._preferred = preferred
         self._grace_s = grace_s
-        self._told = False  # whether the watch has told anything yet
+        self._has_seen = False  # whether the watch has told anything yet
         self._vacancy = Vacancy(0.0)
         self._yield_until_s = 0.0
         self._changed = asyncio.Event()
@@ -319,7 +319,7 @@ class Election:
         """Take part from now on."""
         if self._running is None:
             self._watches = [
-                self._ground.znodes.watch_data(self._paths.leader, self._leader_told),
+                self._ground.znodes.watch_data(self._paths.leader, self._leader_seen),
                 self._ground.session.on_change(self._session_changed),
             ]
             self._running = asyncio.get_running_loop().create_task(self._run(), name="election")
@@ -374,11 +374,11 @@ class Election:
 
     # -- what is heard
 
-    def _leader_told(self, znode: Znode | None) -> None:
+    def _leader_seen(self, znode: Znode | None) -> None:
         record = self._ballot.read(znode)
         if record is None:
             self._vacancy = Vacancy(self._now(), self.leader or self._vacancy.gone)
-        self._told = True
+        self._has_seen = True
         self.leader = record
         self._changed.set()
         if self.term is not None and (record is None or record.tag != self.term.tag):
@@ -478,7 +478,7 @@ class Election:
 
     async def _step(self) -> _Next:
         """Do what is to be done now."""
-        if not self._told or self.term is not None:
+        if not self._has_seen or self.term is not None:
             return _Next.NEWS
         if self._ground.session.state is not ZooKeeperState.CONNECTED:
             return _Next.NEWS

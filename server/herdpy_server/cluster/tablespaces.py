@@ -127,7 +127,7 @@ _BURIED = 1000  # dropped tablespaces that are remembered at most
 
 
 Change = Callable[[TablespaceInfo], TablespaceInfo]
-Told = Callable[[str, TablespaceInfo | None], None]
+TablespaceListener = Callable[[str, TablespaceInfo | None], None]
 
 
 class Tablespaces:
@@ -137,8 +137,8 @@ class Tablespaces:
         self._znodes = znodes
         self._layout = layout
         self._patience_s = patience_s
-        self._watched = WatchedChildren(znodes, layout.tablespaces, TablespaceInfo, self._told)
-        self._listeners: dict[object, Told] = {}
+        self._watched = WatchedChildren(znodes, layout.tablespaces, TablespaceInfo, self._notify)
+        self._listeners: dict[object, TablespaceListener] = {}
 
     # -- one
 
@@ -297,14 +297,16 @@ class Tablespaces:
         """All, as last heard, the dropped ones too; empty before ``watch``."""
         return self._watched.records
 
-    async def watch(self, told: Told) -> Callable[[], None]:
-        """Call back with each that is made, changed or gone (None); returns, once all that are there have
-        been told, what ends that.
+    async def watch(self, listener: TablespaceListener) -> Callable[[], None]:
+        """Call the listener with each tablespace that is made, changed or removed (None).
+
+        Returns:
+            The function that ends this, once the listener knows all that exist.
         """
         key = object()
         for name, info in self._watched.records.items():
-            told(name, info)
-        self._listeners[key] = told
+            listener(name, info)
+        self._listeners[key] = listener
         self._watched.start()
         await self._watched.complete.wait()
         return lambda: self._listeners.pop(key, None) and None
@@ -314,7 +316,7 @@ class Tablespaces:
         self._watched.close()
         self._listeners.clear()
 
-    def _told(self, name: str, info: TablespaceInfo | None) -> None:
+    def _notify(self, name: str, info: TablespaceInfo | None) -> None:
         for listener in tuple(self._listeners.values()):
             listener(name, info)
 

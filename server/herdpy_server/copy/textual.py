@@ -1,11 +1,11 @@
 """COPY's text and CSV formats: data to Arrow batches, and batches to lines.
 
 Beside ``binary`` and ``arrow``, above ``target``. Reading: data is gathered to about a megabyte and cut after
-its last whole line. :class:`QuickReader` then tries to read all of it by columns, with pyarrow's CSV reader,
-where that and PostgreSQL surely read the same: whole lines that end alike, no end-of-data marker, quotes only
-around whole fields, escapes of the text format only within fields. Where it declines (or the data is wrong),
-:class:`LineCutter` and :class:`FieldCutter` cut line by line, slowly and exactly, and every value goes
-through its type's input function, which also finds the error with its line and column.
+its last whole line. :class:`ColumnarReader` then tries to read all of it by columns, with pyarrow's CSV
+reader, where that and PostgreSQL surely read the same: whole lines that end alike, no end-of-data marker,
+quotes only around whole fields, escapes of the text format only within fields. Where it declines (or the
+data is wrong), :class:`LineCutter` and :class:`FieldCutter` cut line by line, slowly and exactly, and every
+value goes through its type's input function, which also finds the error with its line and column.
 
 Writing: whole columns become text, are quoted or escaped where a value needs it, and are joined to lines; a
 line is never a Python object.
@@ -276,7 +276,7 @@ def _escape_meaning(match: re.Match[bytes]) -> bytes:
     return b"" if letter is None else _ESCAPED_LETTERS.get(letter, letter)
 
 
-class QuickReader:
+class ColumnarReader:
     """Reads many lines at once, or declines."""
 
     def __init__(self, target: CopyTarget) -> None:
@@ -405,7 +405,7 @@ class TextualReader:
         self._target = target
         self._lines = LineCutter(options)
         self._fields = FieldCutter(options)
-        self._quick = QuickReader(target)
+        self._by_columns = ColumnarReader(target)
         self._decoders = [decoder(sql_type, False, target.zone) for sql_type in target.types]
         self._recode = None
         if options.encoding != "utf-8":
@@ -453,7 +453,7 @@ class TextualReader:
         if not self._header and not self._lines.ending:
             start = self._slowly(data, start, found, last=last, most=1)  # learns how lines end
         if not self._header:
-            stop, batch = self._quick.read(data, start, self._lines)
+            stop, batch = self._by_columns.read(data, start, self._lines)
             if batch is not None:
                 found.append(batch)
                 self._line += data.count(b"\n", start, stop)

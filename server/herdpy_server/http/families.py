@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
-    from herdpy_server.serving.tablespaces import Standing
+    from herdpy_server.serving.tablespaces import TablespaceStatus
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_server.store.limits import Limit
     from herdpy_server.workers.pool import WorkerPool
@@ -44,7 +44,7 @@ _ROLES = (
     "ahead of the log",
 )
 _LABELS = ["tablespace"]
-_GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
+_GAUGES: Sequence[tuple[str, str, Callable[[TablespaceStatus], float]]] = (
     (
         "herdpy_replica_applied_ledger",
         "The ledger of the newest entry that is applied.",
@@ -97,7 +97,7 @@ _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
         lambda one: one.pending,
     ),
 )
-_COUNTERS: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
+_COUNTERS: Sequence[tuple[str, str, Callable[[TablespaceStatus], float]]] = (
     ("herdpy_replica_takeovers", "How often the replica became leader.", lambda one: one.takeovers),
     (
         "herdpy_replica_seedings",
@@ -168,7 +168,7 @@ def add(
 
 def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
     """Every family, with the values of this moment."""
-    told = [replica.served.standing() for replica in replicas]
+    told = [replica.served.status() for replica in replicas]
     role = GaugeMetricFamily(
         "herdpy_replica_role", "1 for the role that the replica has.", labels=[*_LABELS, "role"]
     )

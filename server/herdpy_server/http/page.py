@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from herdpy_server.http.metrics import ServerMetrics
     from herdpy_server.http.status import ServerStatus
     from herdpy_server.serving.node import ServedNode
-    from herdpy_server.serving.tablespaces import Standing
+    from herdpy_server.serving.tablespaces import TablespaceStatus
 
 logger = logging.getLogger("herdpy.http")
 
@@ -184,7 +184,7 @@ class StatusPage:
 
     def _status_text(self, _accepted: str) -> Page:
         node = self.node
-        told = [] if node is None else [_standing(one) for one in node.standings()]
+        told = [] if node is None else [_tablespace_status(one) for one in node.statuses()]
         node_id = "" if node is None else node.node_id
         return _json(200, {"node": node_id, "phase": self._status.phase.value, "tablespaces": told})
 
@@ -197,7 +197,7 @@ class StatusPage:
         return Page(200, content_type, body)
 
 
-def _standing(one: Standing) -> dict[str, object]:
+def _tablespace_status(one: TablespaceStatus) -> dict[str, object]:
     seeding = one.seeding
     return {
         "name": one.name,

@@ -106,7 +106,7 @@ class PostgresDoor:
     def __init__(self, config: ServerConfig, databases: Databases, roles: RoleStore) -> None:
         self._authority = RuleAuthority(config.authentication.rules, roles.verifier)
         self._config = config
-        self._told: tuple[SettingRow, ...] | None = None
+        self._setting_rows: tuple[SettingRow, ...] | None = None
         registry = SessionRegistry(roles)
         registry.configuration = self._configuration
         self._audit = AuditLog(config.audit) if config.audit.classes else None
@@ -123,9 +123,9 @@ class PostgresDoor:
 
         Kept until the next reload: every query over the catalog asks.
         """
-        if self._told is None:
-            self._told = tuple(self._rows())
-        return self._told
+        if self._setting_rows is None:
+            self._setting_rows = tuple(self._rows())
+        return self._setting_rows
 
     def _rows(self) -> Iterator[SettingRow]:
         for one in all_settings().values():
@@ -147,7 +147,7 @@ class PostgresDoor:
 
     def reload(self, config: ServerConfig) -> None:
         """Take over the rules, and certificate and key. Who is connected stays."""
-        self._config, self._told = config, None
+        self._config, self._setting_rows = config, None
         self._authority.set_rules(config.authentication.rules)
         self.server.context.settings = pg_settings(config)
         try:

@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from herdpy.log.published import PublishedSnapshotError, dated, remove_others
-from herdpy_server.child_process import end_with_parent, stand_back
+from herdpy_server.child_process import end_with_parent, lower_priority
 from herdpy_server.publishing.messages import (
     At,
     Failed,
@@ -44,7 +44,7 @@ def main() -> None:
     start = msgspec.json.decode(sys.argv[1], type=Start)
     end_with_parent(start.parent)
     faulthandler.enable()
-    stand_back(start.niceness)
+    lower_priority(start.niceness)
     talk = _Talk(sys.stdin.buffer, sys.stdout.buffer)
     try:
         publish(start, talk)

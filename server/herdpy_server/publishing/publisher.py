@@ -84,8 +84,8 @@ Snapshots = Sequence[tuple[LSN, int]]
 
 MomentOf = Callable[[LSN], Awaitable[Moment]]
 Decide = Callable[[Published, Snapshots], Awaitable[Collection[LSN]]]
-"""Told of what is there now; says what stays of it (nothing: all of it)."""
-Told = Callable[[int, int, int], object]
+"""Is given what is there now; says what stays of it (nothing: all of it)."""
+ReportProgress = Callable[[int, int, int], object]
 """Called with rows that are written, of how many (0: unknown), and their bytes."""
 
 
@@ -93,7 +93,7 @@ async def publish(
     order: Order,
     moment_of: MomentOf,
     decide: Decide,
-    told: Told = lambda _rows, _total, _bytes: None,
+    report: ReportProgress = lambda _rows, _total, _bytes: None,
 ) -> Published:
     """Publish the newest state of a store by a process of its own; cancelled, it leaves no snapshot.
 
@@ -111,7 +111,7 @@ async def publish(
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         async with _line_to(process) as line:
-            return await _conversation(process, line, order, moment_of, decide, told)
+            return await _conversation(process, line, order, moment_of, decide, report)
     finally:
         process.kill()
         await asyncio.shield(asyncio.to_thread(process.wait))
@@ -137,7 +137,7 @@ async def _conversation(
     order: Order,
     moment_of: MomentOf,
     decide: Decide,
-    told: Told,
+    report: ReportProgress,
 ) -> Published:
     output, answers = line_to
     total = 0
@@ -161,12 +161,12 @@ async def _conversation(
                 moment = await moment_of(lsn)
                 answer = At(moment.log_id, moment.crc, moment.time_us)
             case Progress(rows, written):
-                told(rows, total, written)
+                report(rows, total, written)
             case Written() as done:
                 assert held is not None
                 for text in done.damaged:
                     logger.error("%s", text)
-                told(done.rows, done.rows, done.bytes)
+                report(done.rows, done.rows, done.bytes)
                 published = Published(order.url, held, done.time_us, done.rows, done.bytes)
                 answer = Stay(list(await decide(published, done.found)))
             case Removed(lsns):
@@ -207,7 +207,12 @@ Tell = Callable[[Shelf], Awaitable[object]]
 
 
 async def publish_and_prune(
-    order: Order, moment_of: MomentOf, retention: Retention, leased: Leased, tell: Tell, told: Told
+    order: Order,
+    moment_of: MomentOf,
+    retention: Retention,
+    leased: Leased,
+    tell: Tell,
+    report: ReportProgress,
 ) -> Published:
     """Publish, tell what readers may begin from now on, and only then remove the rest.
 
@@ -221,7 +226,7 @@ async def publish_and_prune(
         await tell(shelf)
         return [lsn for lsn, _time in _chosen(order, retention, done, found, await leased()).snapshots]
 
-    return await publish(order, moment_of, decide, told)
+    return await publish(order, moment_of, decide, report)
 
 
 def _chosen(
@@ -239,10 +244,10 @@ def _chosen(
     return Shelf(done, [(lsn, times[lsn]) for lsn in sorted(lsns, reverse=True)], floor)
 
 
-async def copy(order: Order, moment_of: MomentOf, told: Told) -> Published:
+async def copy(order: Order, moment_of: MomentOf, report: ReportProgress) -> Published:
     """Publish to a place of the caller's own: nothing there is removed. Raises as ``process.publish``."""
 
     async def all_of_it(_done: Published, _found: Snapshots) -> Collection[LSN]:
         return ()
 
-    return await publish(order, moment_of, all_of_it, told)
+    return await publish(order, moment_of, all_of_it, report)

@@ -53,7 +53,7 @@ _PATIENCE_S = 30.0
 _ANSWER_PATIENCE_S = 5.0
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _ReplicaSums(msgspec.Struct, frozen=True):
     """What a replica has found, as ZooKeeper has it."""
 
     node: str
@@ -156,10 +156,11 @@ class ReplicaChecker:
     async def _tell(self, number: int, lsn: LSN, found: Sequence[Sum]) -> None:
         path = self._path(number)
         node = self._replica.host.node
-        told = _Told(node, lsn, tuple((one.relation, one.rows, f"{one.checksum:016x}") for one in found))
+        rows = tuple((one.relation, one.rows, f"{one.checksum:016x}") for one in found)
+        sums = _ReplicaSums(node, lsn, rows)
         try:
             znodes = self._replica.host.bk.znodes
-            await put(znodes, f"{path}/{node}", msgspec.json.encode(told), within=path)
+            await put(znodes, f"{path}/{node}", msgspec.json.encode(sums), within=path)
         except NoNodeError:
             pass  # nobody waits for it any more
         except (BookKeeperError, RepeatingGivenUpError) as error:
@@ -211,8 +212,8 @@ class ReplicaChecker:
             await replica.host.bk.znodes.create(check.path, b"{}", make_parents=True)
             expected = await self._expected()
             await self._append(opened, [(0, number, MARK)])
-            told = await self._collect(number, check.path, expected)
-            return await self._judge(opened, number, told, expected)
+            reported = await self._collect(number, check.path, expected)
+            return await self._judge(opened, number, reported, expected)
         finally:
             with contextlib.suppress(BookKeeperError):
                 await self._clear()
@@ -252,44 +253,44 @@ class ReplicaChecker:
         follow = {one.node for one in needs.replicas.values() if one.state == ReplicaState.FOLLOWING.value}
         return {replica.host.node, *(follow & set(replica.info.replicas))}
 
-    async def _collect(self, number: int, path: str, expected: set[str]) -> dict[str, _Told]:
+    async def _collect(self, number: int, path: str, expected: set[str]) -> dict[str, _ReplicaSums]:
         """What the replicas tell, until all have, or those that are late have had their time."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         until_s: float | None = None
-        told: dict[str, _Told] = {}
+        reported: dict[str, _ReplicaSums] = {}
         while True:
             for node in await self._replica.host.bk.znodes.children(path):
-                if node not in told:
+                if node not in reported:
                     znode = await self._replica.host.bk.znodes.get(f"{path}/{node}")
-                    told[node] = msgspec.json.decode(znode.data, type=_Told)
-            if expected <= set(told):
-                return told
+                    reported[node] = msgspec.json.decode(znode.data, type=_ReplicaSums)
+            if expected <= set(reported):
+                return reported
             if until_s is None and self._found[number].done():
                 until_s = loop.time() + 3 * (loop.time() - began_s) + _PATIENCE_S
             if until_s is not None and loop.time() > until_s:
-                return told
+                return reported
             if self._replica.state is not ReplicaState.LEADING:
                 raise self._replica.guard.refusal("CHECK TABLESPACE")
             await asyncio.sleep(_LOOK_S)
 
     async def _judge(
-        self, opened: OpenReplica, number: int, told: Mapping[str, _Told], expected: set[str]
+        self, opened: OpenReplica, number: int, reported: Mapping[str, _ReplicaSums], expected: set[str]
     ) -> Checked:
         found = await self._found[number]
         named = {} if found is None else found.names
         remarks = []
-        absent = sorted((expected | set(self._replica.info.replicas)) - set(told))
+        absent = sorted((expected | set(self._replica.info.replicas)) - set(reported))
         if absent:
             remarks.append(Remark("WARNING", "01000", f"not compared: the replicas on {', '.join(absent)}"))
-        counts = Counter(one.sums for one in told.values())
+        counts = Counter(one.sums for one in reported.values())
         most, count = counts.most_common(1)[0] if counts else ((), 0)
-        if 2 * count > len(told):
+        if 2 * count > len(reported):
             verdict = [(relation, rows, int(checksum, 16)) for relation, rows, checksum in most]
             await self._append(opened, [(0, number, VERDICT), *verdict])
             remarks += [
                 _remark(node, _has_more(one.sums, most))
-                for node, one in sorted(told.items())
+                for node, one in sorted(reported.items())
                 if one.sums != most
             ]
         elif len(counts) > 1:
@@ -298,12 +299,12 @@ class ReplicaChecker:
             )
         logger.info(
             "checked",
-            extra={"tablespace": self._replica.info.name, "nodes": len(told), "states": len(counts)},
+            extra={"tablespace": self._replica.info.name, "nodes": len(reported), "states": len(counts)},
         )
-        return Checked(_rows(told, named, most if 2 * count > len(told) else None), remarks)
+        return Checked(_rows(reported, named, most if 2 * count > len(reported) else None), remarks)
 
     async def _clear(self) -> None:
-        """Remove what checks have told; of earlier leaders' too."""
+        """Remove what checks have reported; of earlier leaders' too."""
         znodes = self._replica.host.bk.znodes
         with contextlib.suppress(NoNodeError):
             for name in await znodes.children(self._root):
@@ -330,12 +331,12 @@ def _remark(node: str, has_more: bool) -> Remark:
 
 
 def _rows(
-    told: Mapping[str, _Told],
+    reported: Mapping[str, _ReplicaSums],
     named: Mapping[int, str],
     right: tuple[tuple[int, int, str], ...] | None,
 ) -> list[tuple[str, str, int, str, bool]]:
     """(table or index, node, rows, checksum, whether it is as it should be), ordered."""
-    of_nodes = {node: {one[0]: one[1:] for one in found.sums} for node, found in told.items()}
+    of_nodes = {node: {one[0]: one[1:] for one in found.sums} for node, found in reported.items()}
     wanted = None if right is None else {one[0]: one[1:] for one in right}
     relations = {relation for found in of_nodes.values() for relation in found}
     rows = []

@@ -155,14 +155,14 @@ class KeepWord:
 
     def start(self) -> None:
         """Listen from now on."""
-        self._watch = self._znodes.watch_data(self._path, self._told)
+        self._watch = self._znodes.watch_data(self._path, self._decision_changed)
 
     def close(self) -> None:
         """Listen no more."""
         if self._watch is not None:
             self._watch.cancel()
 
-    def _told(self, znode: Znode | None) -> None:
+    def _decision_changed(self, znode: Znode | None) -> None:
         record = None
         try:
             record = None if znode is None else decode(KeepRecord, self._path, znode.data)

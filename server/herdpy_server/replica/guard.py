@@ -171,7 +171,7 @@ class ReplicaGuard:
         until_s = self._clock() + _CONFIRM_PATIENCE_S
         while not self.holds(wanted, basis):
             if basis is None or basis is not self.lease:
-                raise self._changed_hands(wanted)
+                raise self._leader_changed(wanted)
             if self._clock() > until_s:
                 raise SqlError(
                     "57P03",
@@ -206,7 +206,7 @@ class ReplicaGuard:
         self.without_leader.tell(client, leader)
         return leader.node if leader.sql is None else f"{leader.node} {leader.sql}"
 
-    def _changed_hands(self, wanted: ReadLevel) -> SqlError:
+    def _leader_changed(self, wanted: ReadLevel) -> SqlError:
         if wanted.level == "linearizable" and self.state is not ReplicaState.LEADING:
             return self.not_leader()
         return SqlError(

@@ -188,7 +188,7 @@ class ClusterNode:
         self._placed = PlacedReplicas(self.host, self._removal, self.replicas)
         if self._is_closed:  # while this was on its way
             self._placed.stop()
-        self._stop_watching = await coordination.tablespaces.watch(self._placed.told)
+        self._stop_watching = await coordination.tablespaces.watch(self._placed.changed)
         await self._removal.sweep(self._placed.later)
         if not coordination.tablespaces.known:
             await self._make_first()

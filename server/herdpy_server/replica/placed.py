@@ -224,7 +224,7 @@ class PlacedReplicas:
         self._changes: dict[str, asyncio.Task[None]] = {}  # the newest of each tablespace
         self._is_closed = False
 
-    def told(self, name: str, info: TablespaceInfo | None) -> None:
+    def changed(self, name: str, info: TablespaceInfo | None) -> None:
         """A tablespace was made, changed or removed (None)."""
         replica = self._replicas.get(name)
         wanted = info is not None and not info.dropped and self._host.node in info.replicas

@@ -43,7 +43,7 @@ from herdpy_server.serving.logs import (
     lease_is_over,
     not_kept,
 )
-from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, Standing, Use
+from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, TablespaceStatus, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.guard import ReadLevel
@@ -142,7 +142,7 @@ class BookKeeperLogBackend:
             )
         except PositionTrimmedError as error:
             raise not_kept(str(error)) from error
-        return _told(lease, lease_s)
+        return _log_lease(lease, lease_s)
 
     async def renew(self, lease: str, after: LSN | None, lease_s: float) -> LogLease:
         """See ``LogBackend``."""
@@ -151,7 +151,7 @@ class BookKeeperLogBackend:
             await found.renew(after)
         except PositionTrimmedError as error:
             raise lease_is_over(lease) from error
-        return _told(found, lease_s)
+        return _log_lease(found, lease_s)
 
     async def release(self, lease: str) -> None:
         """See ``LogBackend``."""
@@ -241,7 +241,7 @@ class BookKeeperLogBackend:
         return SqlError("57P03", f"the replica of tablespace {self.tablespace} is being closed here")
 
 
-def _told(lease: ReaderLease, lease_s: float) -> LogLease:
+def _log_lease(lease: ReaderLease, lease_s: float) -> LogLease:
     remaining_s = max(min((lease.record.expires_us - now_us()) / 1e6, lease_s), 0.0)
     return LogLease(lease.reader, lease.record.lsn, remaining_s)
 
@@ -260,12 +260,12 @@ class ServedReplica:
         """See ``Served``."""
         return self._replica.session()
 
-    def standing(self) -> Standing:
+    def status(self) -> TablespaceStatus:
         """See ``Served``."""
         replica = self._replica
         opened, leader = replica.opened, replica.guard.leader
         applied = replica.applied
-        return Standing(
+        return TablespaceStatus(
             name=replica.info.name,
             role=_ROLES.get(replica.state, replica.state.value),
             state=replica.state.value,

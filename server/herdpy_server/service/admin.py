@@ -16,7 +16,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.serving.node import ServedNode
-    from herdpy_server.serving.tablespaces import Standing
+    from herdpy_server.serving.tablespaces import TablespaceStatus
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100
@@ -101,7 +101,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def ListTablespaces(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del request, context
-        return admin_pb2.ListTablespacesResponse(tablespaces=map(_tablespace, self._tablespaces.standings()))
+        return admin_pb2.ListTablespacesResponse(tablespaces=map(_tablespace, self._tablespaces.statuses()))
 
     async def ListLedgers(self, request: Any, context: Any) -> Any:
         """See the protocol."""
@@ -144,7 +144,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         deleted = await asyncio.shield(served.checkpoint())
-        durable = _lsn(served.standing().durable)
+        durable = _lsn(served.status().durable)
         return admin_pb2.CheckpointResponse(durable=durable, deleted_ledger_ids=deleted)
 
     async def ListSettings(self, request: Any, context: Any) -> Any:
@@ -195,7 +195,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         )
 
 
-def _tablespace(one: Standing) -> Any:
+def _tablespace(one: TablespaceStatus) -> Any:
     told = admin_pb2.Tablespace(
         name=one.name,
         applied=_lsn(one.applied),

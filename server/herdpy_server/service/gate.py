@@ -281,7 +281,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _unary(self, service: str, inner: Any, read: Any) -> Any:
         async def answer(data: bytes, context: Context) -> Any:
-            async with self._told(service, context):
+            async with self._errors_to_caller(service, context):
                 await self._enter(service, context)
                 return await inner(_message(read, data), context)
 
@@ -289,7 +289,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _collecting(self, service: str, inner: Any) -> Any:
         async def answer(requests: Any, context: Context) -> Any:
-            async with self._told(service, context):
+            async with self._errors_to_caller(service, context):
                 await self._enter(service, context)
                 return await _until(self.ended, inner(requests, context))
 
@@ -308,7 +308,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 await given
 
         async def answer(request: Any, context: Context) -> None:
-            async with self._told(service, context):
+            async with self._errors_to_caller(service, context):
                 await self._enter(service, context)
                 is_open = service == HEALTH
                 if is_open and self._open_streams >= MAX_OPEN_STREAMS:
@@ -344,7 +344,7 @@ class Gate(grpc.aio.ServerInterceptor):
         self._callers.tell(kind, event, service=service, address=context.peer(), **fields)
 
     @asynccontextmanager
-    async def _told(self, service: str, context: Context) -> AsyncIterator[None]:
+    async def _errors_to_caller(self, service: str, context: Context) -> AsyncIterator[None]:
         """End the call as the error of the block says; what ends it already goes on as it is."""
         try:
             yield

@@ -137,7 +137,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         served = self._tablespaces.find(request.tablespace)
         here = served.loads()
         async with _session(here) as session:
-            await self._permit(session, served.standing().name, load)
+            await self._permit(session, served.status().name, load)
             begun = await begin_load(session, load, list(request.columns))
         if not isinstance(begun, StagingPlan):
             return loads_pb2.BeginLoadResponse(done=_outcome(begun))
@@ -164,7 +164,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         served = self._tablespaces.find(first.tablespace)
         async with _session(served.loads()) as session:
             await may_load(session)
-            await self._permit(session, served.standing().name)
+            await self._permit(session, served.status().name)
         loop = asyncio.get_running_loop()
         async with self._files.staging(first.load_id) as part:
             chunk = first
@@ -186,7 +186,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         """See the protocol."""
         load = BulkLoad(request.load_id, request.table, _mode(request.mode), request.table_id)
         served = self._tablespaces.find(request.tablespace)
-        here, tablespace = served.loads(), served.standing().name
+        here, tablespace = served.loads(), served.status().name
         async with _session(here) as session:
             await may_load(session)  # who does not lead has no place for ledgers either, and says who does
             await self._permit(session, tablespace, load)
@@ -194,7 +194,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         self._callers.tell("write", "load", user=user, database=tablespace, table=load.table, mode=mode)
         source, ledgers = self._source(here, load.id, request.parts)
         publishing = Publishing(here.session(), load, source, ledgers)
-        with _leader_told(here):
+        with _naming_leader(here):
             outcome = await _published(here, publishing, context)
         if ledgers is None:
             await self._files.remove(load.id)
@@ -237,7 +237,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
             await self._files.remove(request.load_id)
 
         async with _session(here) as session:
-            await self._permit(session, served.standing().name)
+            await self._permit(session, served.status().name)
             known = await give_up(session, request.load_id, remove)
         return loads_pb2.AbortLoadResponse(done=None if known is None else _outcome(known))
 
@@ -246,7 +246,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         async with _session(served.loads()) as session:
-            await self._permit(session, served.standing().name)
+            await self._permit(session, served.status().name)
             known = await find_load(session, request.load_id)
         return loads_pb2.DescribeLoadResponse(done=None if known is None else _outcome(known))
 
@@ -255,14 +255,14 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
 async def _session(here: LoadsHere) -> AsyncIterator[Session]:
     session = here.session()
     try:
-        with _leader_told(here):
+        with _naming_leader(here):
             yield session
     finally:
         await session.close()
 
 
 @contextmanager
-def _leader_told(here: LoadsHere) -> Iterator[None]:
+def _naming_leader(here: LoadsHere) -> Iterator[None]:
     """Errors that another node leads name its door."""
     try:
         yield

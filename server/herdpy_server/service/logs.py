@@ -33,11 +33,11 @@ class LogsService(logs_pb2_grpc.LogsServicer):
         """See the protocol."""
         served = self._tablespaces.find(request.tablespace)
         may_read = (await self._callers.judge(context)).replicates
-        told = _told(await served.log.place(), may_read=may_read)
-        told.applied.CopyFrom(_lsn(served.standing().applied))
+        found = _description(await served.log.place(), may_read=may_read)
+        found.applied.CopyFrom(_lsn(served.status().applied))
         if request.table:
-            told.table.CopyFrom(_table(served, request.table))
-        return told
+            found.table.CopyFrom(_table(served, request.table))
+        return found
 
     async def Lease(self, request: Any, context: Any) -> Any:
         """See the protocol."""
@@ -67,10 +67,10 @@ class LogsService(logs_pb2_grpc.LogsServicer):
         log = self._tablespaces.find(request.tablespace).log
         progress = logs_pb2.PublishSnapshotProgress()
 
-        def told(rows: int, total: int, written: int) -> None:
+        def report(rows: int, total: int, written: int) -> None:
             progress.rows, progress.total_rows, progress.bytes = rows, max(total, rows), written
 
-        task = asyncio.get_running_loop().create_task(log.publish(request.url, told))
+        task = asyncio.get_running_loop().create_task(log.publish(request.url, report))
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=_PROGRESS_S)
@@ -95,15 +95,15 @@ class LogsService(logs_pb2_grpc.LogsServicer):
 
 
 def _leased(request: Any, lease: LogLease) -> Any:
-    told = logs_pb2.LogLease(
+    found = logs_pb2.LogLease(
         id=lease.id,
         tablespace=request.tablespace,
         after=_lsn(lease.after),
         lease=common_pb2.Lease(remaining_s=lease.remaining_s),
     )
     if lease.snapshot is not None:
-        told.snapshot.CopyFrom(_snapshot(lease.snapshot))
-    return told
+        found.snapshot.CopyFrom(_snapshot(lease.snapshot))
+    return found
 
 
 def _wanted(request: Any) -> From:
@@ -115,9 +115,9 @@ def _wanted(request: Any) -> From:
     return From(upto_us=request.upto_us) if said == "upto_us" else From()
 
 
-def _told(place: LogPlace, *, may_read: bool) -> Any:
+def _description(place: LogPlace, *, may_read: bool) -> Any:
     kind = logs_pb2.LOG_KIND_FILES if place.directory else logs_pb2.LOG_KIND_BOOKKEEPER
-    told = logs_pb2.LogDescription(
+    found = logs_pb2.LogDescription(
         tablespace=place.tablespace,
         log_id=place.log_id,
         kind=kind,
@@ -135,18 +135,16 @@ def _told(place: LogPlace, *, may_read: bool) -> Any:
         leader=place.leader,
     )
     if place.snapshot is not None:
-        told.snapshot.CopyFrom(_snapshot(place.snapshot))
-    return told
+        found.snapshot.CopyFrom(_snapshot(place.snapshot))
+    return found
 
 
 def _table(served: Served, name: str) -> Any:
     """The definition of a table, and the position that it holds at: read in one turn of the loop."""
-    standing = served.standing()
-    store = standing.store
+    status = served.status()
+    store = status.store
     if store is None:
-        raise SqlError(
-            "57P03", f"tablespace {standing.name} cannot be read here now", hint="Ask another node."
-        )
+        raise SqlError("57P03", f"tablespace {status.name} cannot be read here now", hint="Ask another node.")
     table = store.catalog.table_named(name)
     if table is None:
         raise SqlError("42P01", f'relation "{name}" does not exist')
@@ -158,8 +156,8 @@ def _seconds(lease_s: float) -> float:
     return min(max(lease_s if lease_s > 0 else DEFAULT_S, _LEAST_LEASE_S), MAX_LEASE_S)
 
 
-def _position(told: Any) -> LSN:
-    return LSN(told.ledger_id, told.entry_id)
+def _position(lsn: Any) -> LSN:
+    return LSN(lsn.ledger_id, lsn.entry_id)
 
 
 def _lsn(lsn: LSN) -> Any:

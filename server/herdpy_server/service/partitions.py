@@ -321,7 +321,7 @@ class PartitionsService(partitions_pb2_grpc.PartitionsServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         await reached(served, request)
-        may_read = partial(self._may_read, served.standing().name)
+        may_read = partial(self._may_read, served.status().name)
         plan = await self._plans.make(served, _wanted(request), request.lease_s, may_read)
         schema = b"" if request.tables else _schema(plan.pieces[0].table, plan.pieces[0].positions)
         return partitions_pb2.PartitionPlan(

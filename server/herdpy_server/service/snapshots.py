@@ -201,23 +201,23 @@ class SnapshotsService(snapshots_pb2_grpc.SnapshotsServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         await reached(served, request)
-        return self._told(await self._shelf.begin(served, request.lease_s))
+        return self._described(await self._shelf.begin(served, request.lease_s))
 
     async def Describe(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del context
-        return self._told(self._shelf.leases.get(request.id))
+        return self._described(self._shelf.leases.get(request.id))
 
     async def List(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del request, context
         found = sorted(self._shelf.leases, key=lambda one: one.created_us)
-        return snapshots_pb2.ListSnapshotsResponse(snapshots=map(self._told, found))
+        return snapshots_pb2.ListSnapshotsResponse(snapshots=map(self._described, found))
 
     async def Renew(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del context
-        return self._told(self._shelf.leases.renew(request.id, request.lease_s))
+        return self._described(self._shelf.leases.renew(request.id, request.lease_s))
 
     async def Release(self, request: Any, context: Any) -> Any:
         """See the protocol."""
@@ -255,7 +255,7 @@ class SnapshotsService(snapshots_pb2_grpc.SnapshotsServicer):
         finally:
             leases.left(one)
 
-    def _told(self, one: Stored) -> Any:
+    def _described(self, one: Stored) -> Any:
         ledger, entry = one.lsn
         return snapshots_pb2.Snapshot(
             id=one.id,

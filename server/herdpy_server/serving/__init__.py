@@ -5,7 +5,7 @@ from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.driver import Driver, LoopTurn, Run
 from herdpy_server.serving.interpreter import settle_interpreter
 from herdpy_server.serving.node import Databases, ServedNode, no_database
-from herdpy_server.serving.tablespaces import Served, Standing
+from herdpy_server.serving.tablespaces import Served, TablespaceStatus
 
 __all__ = [
     "AlonePlacements",
@@ -16,7 +16,7 @@ __all__ = [
     "Served",
     "ServedDatabase",
     "ServedNode",
-    "Standing",
+    "TablespaceStatus",
     "alone",
     "no_database",
     "settle_interpreter",

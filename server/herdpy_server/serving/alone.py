@@ -37,7 +37,7 @@ from herdpy_server.serving.logs import (
 )
 from herdpy_server.serving.node import ServedNode
 from herdpy_server.serving.publishing import SnapshotPublishing
-from herdpy_server.serving.tablespaces import LoadsHere, Standing, Use
+from herdpy_server.serving.tablespaces import LoadsHere, TablespaceStatus, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
@@ -251,10 +251,10 @@ class ServedAlone:
         """See ``Served``."""
         return self._database.session()
 
-    def standing(self) -> Standing:
+    def status(self) -> TablespaceStatus:
         """See ``Served``."""
         database, store = self._database, self._database.store
-        return Standing(
+        return TablespaceStatus(
             name=self._name,
             state="alone",
             applied=store.applied,

@@ -41,7 +41,7 @@ class LoopTurn:
             came, leave = threading.Lock(), threading.Lock()
             came.acquire()
             leave.acquire()
-            self._loop.call_soon_threadsafe(_stand_still, came, leave)
+            self._loop.call_soon_threadsafe(_hold_loop, came, leave)
             came.acquire()
             self._leave = leave
         except BaseException:
@@ -55,7 +55,7 @@ class LoopTurn:
         self._others.release()
 
 
-def _stand_still(came: threading.Lock, leave: threading.Lock) -> None:
+def _hold_loop(came: threading.Lock, leave: threading.Lock) -> None:
     came.release()
     leave.acquire()
 

@@ -17,7 +17,7 @@ from typing import Protocol
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention
 from herdpy_server.cluster.layout import PublishedRecord
-from herdpy_server.publishing.publisher import Published, Told
+from herdpy_server.publishing.publisher import Published, ReportProgress
 from herdpy_server.publishing.snapshot import Moment
 from herdpy_sql.errors import SqlError
 
@@ -219,7 +219,7 @@ class LogBackend(Protocol):
         """57P03, for who waited for something of a store that is being closed."""
 
 
-Publish = Callable[[str, Told], Awaitable[Published]]
+Publish = Callable[[str, ReportProgress], Awaitable[Published]]
 
 
 class ServedLog:
@@ -296,7 +296,7 @@ class ServedLog:
         async with self._backend.answering():
             await self._backend.release(lease)
 
-    async def publish(self, url: str, told: Told) -> PublishedAt:
+    async def publish(self, url: str, report: ReportProgress) -> PublishedAt:
         """Publish a snapshot now; to another place than the tablespace's it is a copy.
 
         Raises:
@@ -308,7 +308,7 @@ class ServedLog:
         if not url:
             raise no_place(backend.tablespace, backend.no_place_hint)
         async with backend.answering():
-            done = await self._publish(url, told)
+            done = await self._publish(url, report)
         return PublishedAt(done.url, done.lsn, done.time_us)
 
     async def _snapshots(self) -> list[PublishedAt]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from herdpy_server.serving.driver import Driver, Run
-from herdpy_server.serving.tablespaces import Served, Standing
+from herdpy_server.serving.tablespaces import Served, TablespaceStatus
 from herdpy_server.sessions import Session
 from herdpy_sql.errors import SqlError
 
@@ -111,9 +111,9 @@ class ServedNode:
             raise self._placements.elsewhere(name) or no_tablespace(name)
         return served
 
-    def standings(self) -> list[Standing]:
+    def statuses(self) -> list[TablespaceStatus]:
         """Where each stands, by name."""
-        return [served.standing() for served in self._placements.all_here()]
+        return [served.status() for served in self._placements.all_here()]
 
 
 def no_database(name: str) -> SqlError:

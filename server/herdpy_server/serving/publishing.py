@@ -22,7 +22,14 @@ from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import ClusterError
 from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us
-from herdpy_server.publishing.publisher import Order, Published, Shelf, Told, copy, publish_and_prune
+from herdpy_server.publishing.publisher import (
+    Order,
+    Published,
+    ReportProgress,
+    Shelf,
+    copy,
+    publish_and_prune,
+)
 from herdpy_server.publishing.snapshot import Moment
 from herdpy_server.serving.logs import LogBackend, being_published
 from herdpy_sql.errors import SqlError
@@ -121,7 +128,7 @@ class SnapshotPublishing:
 
     # How.
 
-    async def now(self, url: str, told: Told) -> Published:
+    async def now(self, url: str, report: ReportProgress) -> Published:
         """Publish now, whatever is due; to another place than the tablespace's it is a copy.
 
         Raises:
@@ -130,16 +137,16 @@ class SnapshotPublishing:
         """
         backend = self._backend
         if url != backend.settings.url:
-            return await self._with_store(lambda order: copy(order, backend.moment, told), url)
+            return await self._with_store(lambda order: copy(order, backend.moment, report), url)
         lock = backend.publishing_lock()
         if (node := await lock.take()) is not None:
             raise being_published(backend.tablespace, f" by node {node}" if node else "")
         try:
-            return await self._publish(told)
+            return await self._publish(report)
         finally:
             await asyncio.shield(lock.release())
 
-    async def _publish(self, told: Told) -> Published:
+    async def _publish(self, report: ReportProgress) -> Published:
         backend, settings = self._backend, self._backend.settings
         began_us = now_us()
 
@@ -166,7 +173,7 @@ class SnapshotPublishing:
 
             done = await self._with_store(
                 lambda order: publish_and_prune(
-                    order, moment, settings.retention, backend.leased, tell, told
+                    order, moment, settings.retention, backend.leased, tell, report
                 ),
                 settings.url,
             )

@@ -61,7 +61,7 @@ class SeedingProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class TablespaceStatus:
     """Where a tablespace stands here, at one moment.
 
     Attributes:
@@ -162,7 +162,7 @@ class Served(Protocol):
         nothing to be read.
         """
 
-    def standing(self) -> Standing:
+    def status(self) -> TablespaceStatus:
         """Where it stands now."""
 
     def ledgers(self) -> Sequence[LedgerInfo]:

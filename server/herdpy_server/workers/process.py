@@ -270,7 +270,7 @@ class WorkerProcess:
         assert self._process.stderr is not None
         self._stderr = self._process.stderr.fileno()
         os.set_blocking(self._stderr, False)
-        loop.add_reader(self._stderr, self._told)
+        loop.add_reader(self._stderr, self._log_stderr)
 
     # Questions.
 
@@ -355,7 +355,7 @@ class WorkerProcess:
                 self.is_retired = True
             self.exchange.received(message, body)
 
-    def _told(self) -> None:
+    def _log_stderr(self) -> None:
         """Something came on its standard error, where only what goes badly wrong is told."""
         try:
             data = os.read(self._stderr, _STDERR_BYTES)
@@ -387,7 +387,7 @@ class WorkerProcess:
 
     def _ended(self) -> None:
         self.read()
-        self._told()
+        self._log_stderr()
         self._link.drain()
         code = self._process.wait()
         self.reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

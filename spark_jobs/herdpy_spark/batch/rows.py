@@ -22,7 +22,14 @@ from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark import log
-from herdpy_spark.access import CALL_TIMEOUT_S, LEADS, AccessError, Description, TablespaceServers, told
+from herdpy_spark.access import (
+    CALL_TIMEOUT_S,
+    LEADS,
+    AccessError,
+    Description,
+    TablespaceServers,
+    access_errors,
+)
 from herdpy_spark.log import LogAddress, LogPlan
 from herdpy_spark.options import OptionError
 from herdpy_sql.catalog import Table
@@ -325,7 +332,7 @@ class ReplicaRows:
         channel = self.place.blocking_channel()
         request = partitions_pb2.RenewPlanRequest(id=self.plan, lease_s=self.lease_s)
         try:
-            with self._told():
+            with self._read_errors():
                 stub: Any = partitions_pb2_grpc.PartitionsStub(channel)
                 stub.Renew(request, metadata=self.place.metadata, timeout=CALL_TIMEOUT_S)
         finally:
@@ -341,7 +348,7 @@ class ReplicaRows:
         reader = ArrowStreamReader(_MAX_MESSAGE_BYTES)
         channel = self.place.blocking_channel()
         try:
-            with self._told():
+            with self._read_errors():
                 stub: Any = partitions_pb2_grpc.PartitionsStub(channel)
                 for message in stub.Read(request, metadata=self.place.metadata):
                     yield from reader.feed(message.data)
@@ -351,9 +358,9 @@ class ReplicaRows:
             channel.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _read_errors(self) -> Iterator[None]:
         try:
-            with told(self.place.target):
+            with access_errors(self.place.target):
                 yield
         except AccessError as error:
             if error.is_gone and error.sqlstate == "42704":

@@ -105,7 +105,7 @@ def run(this: JobRun) -> None:
     finally:
         last = query.lastProgress
         if last is not None:
-            this.report["position"] = _told(last["sources"][0]["endOffset"])
+            this.report["position"] = _position_text(last["sources"][0]["endOffset"])
 
 
 def _start(this: JobRun, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuery:
@@ -166,7 +166,7 @@ def messages(feed: DataFrame) -> DataFrame:
     return feed.select(sql.to_json("key", options).alias("key"), sql.to_json(value, options).alias("value"))
 
 
-def _told(offset: Any) -> str | None:
+def _position_text(offset: Any) -> str | None:
     found = json.loads(offset) if isinstance(offset, str) else offset
     return None if found is None else f"{found['ledger']}:{found['entry']}"
 

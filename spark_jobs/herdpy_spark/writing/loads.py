@@ -286,7 +286,7 @@ class ServerLoads:
             try:
                 return loop.run(self._calls.call(ask, patience_s))
             except RefusedError as refused:
-                raise LoadError(_told(refused, staged), refused.error.sqlstate) from None
+                raise LoadError(_refusal_text(refused, staged), refused.error.sqlstate) from None
             except UnreachedError as gone:
                 if publishes and gone.may_be_done:
                     raise LoadUnknownError(publishes, str(gone)) from None
@@ -322,7 +322,7 @@ class ServerLoads:
         )
 
 
-def _told(refused: RefusedError, staged: Sequence[TaskRows]) -> str:
+def _refusal_text(refused: RefusedError, staged: Sequence[TaskRows]) -> str:
     """What the server said, with the row, and the partitions whose parts it counts."""
     error = refused.error
     told = [error.message, error.detail, error.hint, refused.where]

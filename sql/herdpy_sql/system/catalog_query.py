@@ -31,7 +31,7 @@ from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, lookups, names
 from herdpy_sql.system.actions import SessionAction, Signal, Sleep, perform, take_actions, take_signals
 from herdpy_sql.system.answers import CatalogAnswers, procedure_oid
-from herdpy_sql.system.herdpy_schema import TOLD
+from herdpy_sql.system.herdpy_schema import SERVER_FACTS
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.system_relations import HERDPY, SystemRelation, arrow_of, find_relation
 from herdpy_sql.types import (
@@ -130,7 +130,7 @@ class CatalogQuery:
     @property
     def told(self) -> list[str]:
         """The facts of the server that it reads (``ServerState.facts``)."""
-        return [one.name for one in self.relations if one.schema == HERDPY and one.name in TOLD]
+        return [one.name for one in self.relations if one.schema == HERDPY and one.name in SERVER_FACTS]
 
     @property
     def seen(self) -> list[str]:

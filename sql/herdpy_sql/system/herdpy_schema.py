@@ -13,7 +13,7 @@ from herdpy_sql.system.definitions import default_text, index_text, indexes_of, 
 from herdpy_sql.system.server import moment
 from herdpy_sql.system_relations import HERDPY, relations
 
-TOLD = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits")
+SERVER_FACTS = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits")
 """What ``ServerState.facts`` is asked for."""
 
 
@@ -115,7 +115,7 @@ def _settings(context: Context) -> Rows:
             }
 
 
-def _told(name: str, context: Context) -> Rows:
+def _fact_rows(name: str, context: Context) -> Rows:
     """What the server says, with its moments (microseconds since 1970) as such."""
     types = dict(relations()[HERDPY, name].columns)
     for row in context.state.facts(name):
@@ -126,5 +126,5 @@ def _told(name: str, context: Context) -> Rows:
         yield made
 
 
-for _name in TOLD:
-    rows_of(HERDPY, _name)(partial(_told, _name))
+for _name in SERVER_FACTS:
+    rows_of(HERDPY, _name)(partial(_fact_rows, _name))

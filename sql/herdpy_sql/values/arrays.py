@@ -30,7 +30,7 @@ def split_array(text: str) -> tuple[str | None, ...]:
     wanted, body = None, text.strip(_SPACE)
     bounds = _BOUNDS.match(text)
     if bounds:
-        wanted, body = _told_sizes(bounds[1]), text[bounds.end() :].strip(_SPACE)
+        wanted, body = _declared_sizes(bounds[1]), text[bounds.end() :].strip(_SPACE)
     elif body[:1] == "[":
         raise _malformed(text, "Missing array dimension value.")
     if body[:1] != "{":
@@ -45,7 +45,7 @@ def split_array(text: str) -> tuple[str | None, ...]:
     return shaped(found, sizes)
 
 
-def _told_sizes(bounds: str) -> tuple[int, ...]:
+def _declared_sizes(bounds: str) -> tuple[int, ...]:
     """The sizes in ``[1:2][1:3]``."""
     sizes = []
     for low, high in _BOUND.findall(bounds):

@@ -198,4 +198,4 @@ def test_a_fault_by_commands(control: LocalControl, view: ClusterObserver, tmp_p
         assert seen.await_leader(other_than=leader) != leader
     finally:
         fault.end()
-    assert await_until(lambda: view.standing(leader).get("role") == "follower", PATIENCE_S)
+    assert await_until(lambda: view.replica_status(leader).get("role") == "follower", PATIENCE_S)

@@ -44,9 +44,9 @@ def _injected(control: LocalControl) -> None:
 def test_roll_ledgers(control: LocalControl, view: ClusterObserver):
     with writing(view, control.url) as writer:
         leader = view.await_following()
-        before = ledger_of(view.standing(leader)["log_end"])
+        before = ledger_of(view.replica_status(leader)["log_end"])
         with happening(RollLedgers(Random(1)), control, view):
-            assert ledger_of(view.standing(leader)["log_end"]) >= before + 3
+            assert ledger_of(view.replica_status(leader)["log_end"]) >= before + 3
             states = {one.id: one.state for one in control.cluster.status().servers}
             assert {states[name] for name in states if name != leader} == {"paused"}
             writer.go_on()
@@ -62,7 +62,7 @@ def test_trim_and_seed(control: LocalControl, view: ClusterObserver):
         assert not control.cluster.data_path(stopped).exists()
     (verdict,) = fault.findings(control, view)
     assert verdict.valid, verdict
-    assert view.standing(stopped)["seedings"] == 1
+    assert view.replica_status(stopped)["seedings"] == 1
     query = "SELECT retention_s > 0 FROM herdpy.tablespaces WHERE name = 'herdpy'"
     assert view.run(view.await_leader(), query) == [(True,)]
 
@@ -87,9 +87,7 @@ def test_lose_leader_disk(control: LocalControl, view: ClusterObserver):
         with happening(LoseLeaderDisk(Random(1)), control, view):
             assert not control.cluster.data_path(leader).exists()
             writer.go_on()
-        view.await_standing(
-            leader, lambda one: one["role"] == "follower" and one["seedings"] == 1, "be seeded"
-        )
+        view.await_status(leader, lambda one: one["role"] == "follower" and one["seedings"] == 1, "be seeded")
 
 
 @pytest.mark.usefixtures("_injected")
@@ -98,7 +96,7 @@ def test_full_disk_of_the_leader(control: LocalControl, view: ClusterObserver):
     with writing(view, control.url) as writer:
         leader = view.await_following()
         with happening(FullDisk(Random(1), of="leader"), control, view):
-            view.await_standing(leader, lambda one: one["unfit"], "say that its disk is full")
+            view.await_status(leader, lambda one: one["unfit"], "say that its disk is full")
             view.await_leader(other_than=leader)
             writer.go_on()
 

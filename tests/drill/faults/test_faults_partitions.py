@@ -45,8 +45,8 @@ def test_another_leads_when_it_cannot_reach_zookeeper(
             with pytest.raises(psycopg.Error) as refused:
                 view.run(leader, "SELECT count(*) FROM herdpy.tables", "CREATE TABLE never (id INT)")
             assert refused.value.sqlstate in ("HP003", "25006", "57P03", "08007")
-        view.await_standing(leader, lambda one: one["role"] == "follower", "follow when it is healed")
-        assert view.standing(new)["epoch"] > view.standing(leader)["epoch"]
+        view.await_status(leader, lambda one: one["role"] == "follower", "follow when it is healed")
+        assert view.replica_status(new)["epoch"] > view.replica_status(leader)["epoch"]
 
 
 @pytest.mark.parametrize("kind", [PartitionLeaderFromBookies, PartitionLeaderFromMostBookies])
@@ -56,12 +56,12 @@ def test_another_leads_when_it_cannot_reach_the_log(
     with writing(view, control.url) as writer:
         leader = view.await_following()
         with happening(kind(Random(1)), control, view):
-            told = view.await_standing(leader, lambda one: one["unfit"], "say that it is cut off")
+            told = view.await_status(leader, lambda one: one["unfit"], "say that it is cut off")
             assert told["unfit"].startswith("it cannot reach the log since ")
             new = view.await_leader(other_than=leader)
             writer.go_on()
             assert view.leader() == new
-        view.await_standing(leader, lambda one: one["unfit"] is None, "reach the log again")
+        view.await_status(leader, lambda one: one["unfit"] is None, "reach the log again")
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -81,8 +81,8 @@ def test_a_preferred_leader_is_back_when_it_reaches_the_log(
 def test_from_clients(control: LocalControl, view: ClusterObserver):
     leader = view.await_following()
     with happening(PartitionLeaderFromClients(Random(1)), control, view):
-        assert view.standing(leader) == {}
-        followers = [view.standing(name) for name in view.names("server") if name != leader]
+        assert view.replica_status(leader) == {}
+        followers = [view.replica_status(name) for name in view.names("server") if name != leader]
         assert all(one["leader"] == leader for one in followers)
     assert view.await_leader() == leader
 

@@ -42,7 +42,7 @@ def test_kill_leader(control: LocalControl, view: ClusterObserver):
             assert view.await_leader(other_than=leader) != leader
             writer.go_on()
         assert control.is_running(leader)
-        assert view.standing(leader)["role"] in ("follower", "leader", "opening")
+        assert view.replica_status(leader)["role"] in ("follower", "leader", "opening")
 
 
 @DRILLED
@@ -54,8 +54,8 @@ def test_pause_leader(control: LocalControl, view: ClusterObserver):
             new = view.await_leader(other_than=leader)
             writer.go_on()
         assert state_of(control, leader) == "running"
-        view.await_standing(leader, lambda one: one["role"] == "follower", "follow when it is awake")
-        assert view.standing(new)["epoch"] > view.standing(leader)["epoch"]
+        view.await_status(leader, lambda one: one["role"] == "follower", "follow when it is awake")
+        assert view.replica_status(new)["epoch"] > view.replica_status(leader)["epoch"]
 
 
 @pytest.mark.soak
@@ -113,12 +113,13 @@ def test_expire_session(control: LocalControl, view: ClusterObserver):
     path = f"/herdpy/tablespaces/{view.tablespace}/leader"
     with writing(view, control.url) as writer:
         before = owner(view.zookeeper, path)
-        epoch = view.standing(view.await_leader())["epoch"]
+        epoch = view.replica_status(view.await_leader())["epoch"]
         with happening(ExpireSession(Random(1)), control, view) as told:
             assert f"0x{before:x}" in told
             assert await_until(
                 lambda: (
-                    (leader := view.leader()) is not None and view.standing(leader).get("epoch", 0) > epoch
+                    (leader := view.leader()) is not None
+                    and view.replica_status(leader).get("epoch", 0) > epoch
                 ),
                 PATIENCE_S,
             )

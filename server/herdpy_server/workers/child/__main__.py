@@ -20,7 +20,7 @@ from herdpy.imports import importing
 with importing(freeze=True):
     import pyarrow as pa
 
-    from herdpy_server.child_process import end_with_parent, stand_back
+    from herdpy_server.child_process import end_with_parent, lower_priority
     from herdpy_server.workers.child.answering import Answering
     from herdpy_server.workers.child.channel import Channel, ChannelHandler
     from herdpy_server.workers.child.state import WorkerCache, WorkerDisk
@@ -51,7 +51,7 @@ def main() -> None:
     pa.set_cpu_count(told["threads"])
     database(limits.memory_bytes, limits.threads, limits.temp_directory, "UTC")
     _limit_memory(told["memory_bytes"])
-    stand_back(told["niceness"])  # from now on: someone waits for it to start
+    lower_priority(told["niceness"])  # from now on: someone waits for it to start
     channel.send(WorkerStarted(os.getpid()))
     goes_on = True
     while goes_on:

@@ -29,7 +29,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
     newest = generations.newest()
     if newest is not None and asked.run_id is not None and newest.run_id == asked.run_id:
         this.tell(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")
-        this.report |= _told(newest) | {"repeated": True}
+        this.report |= _summary(newest) | {"repeated": True}
         return
     database = JobDatabase(asked.base, asked.selection.get("table"))
     if asked.incremental and newest is not None:
@@ -45,7 +45,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
         f"generation {manifest.generation}: {manifest.fingerprint.rows:,} rows at {manifest.lsn}"
         f" in {len(manifest.files)} files; {len(swept)} old ones removed"
     )
-    this.report |= _told(manifest) | {"removed": len(swept)}
+    this.report |= _summary(manifest) | {"removed": len(swept)}
 
 
 def _full(
@@ -186,7 +186,7 @@ def _manifest(
     )
 
 
-def _told(manifest: ExportManifest) -> dict[str, Any]:
+def _summary(manifest: ExportManifest) -> dict[str, Any]:
     return {
         "generation": manifest.generation,
         "kind": manifest.kind,

@@ -1,7 +1,7 @@
-"""``herdpy admin``: look after one running server by its gRPC service Admin.
+"""``herdpy admin``: look after one running server by gRPC: its service Admin, and lists of other services.
 
 Each command is one call: its arguments make the request, and the answer is shown as a table or as JSON.
-herdpy/rpc/admin.proto says what the fields mean.
+The .proto files of herdpy/rpc say what the fields mean.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from herdpy.cli.output import write_document, write_table
 from herdpy.cli.snapshot import grpc_door
 from herdpy.cli.target import JsonOption
 
-HELP = """Look after one running server: its sessions, settings, ledgers and log levels.
+HELP = """Look after one running server: its sessions, settings, ledgers, snapshots and log levels.
 
-The role must be a superuser. The password, where one is needed, is taken from HERDPY_PASSWORD.
+The role must be a superuser (for "load": one that may change a table). The password, where one is needed,
+is taken from HERDPY_PASSWORD.
 """
 _TIMEOUT_S = 60.0
 Server = Annotated[
@@ -36,20 +37,23 @@ OfTablespace = Annotated[
 Pid = Annotated[int, typer.Argument(metavar="PID", help="The session, as `herdpy admin sessions` shows it.")]
 
 
-def _call(url: str, ca: Path | None, method: str, request: str, **fields: Any) -> dict[str, Any]:
-    """The answer of one call as JSON has it, with the fields that have their default value.
+def _call(
+    url: str, ca: Path | None, method: str, request: str, *, service: str = "Admin", **fields: Any
+) -> dict[str, Any]:
+    """The answer of one call of a service as JSON has it, with the fields that have their default value.
 
     Raises:
         CliError: the URL names no gRPC endpoint, the server refuses, or it does not answer in time.
     """
     grpc = needed("grpc")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
-    messages, stubs = needed("herdpy.rpc.admin_pb2"), needed("herdpy.rpc.admin_pb2_grpc")
+    module = f"herdpy.rpc.{service.lower()}_pb2"
+    messages, stub = needed(module), getattr(needed(f"{module}_grpc"), f"{service}Stub")
     remote_error = needed("herdpy.rpc.address").RemoteError
     address, _tablespace = grpc_door(url, "", ca)
     try:
         with address.blocking_channel() as channel:
-            answer = getattr(stubs.AdminStub(channel), method)(
+            answer = getattr(stub(channel), method)(
                 getattr(messages, request)(**fields), metadata=address.metadata, timeout=_TIMEOUT_S
             )
     except grpc.RpcError as error:
@@ -105,6 +109,26 @@ def ledgers_command(
 ) -> None:
     """Show the ledgers of a tablespace's log as the server knows them, oldest first."""
     _show_list(_call(url, ca, "ListLedgers", "ListLedgersRequest", tablespace=tablespace), json=json)
+
+
+def snapshots_command(url: Server, ca: Ca = None, json: JsonOption = False) -> None:
+    """Show the snapshots that the server keeps for downloads, oldest first, with their leases."""
+    _show_list(_call(url, ca, "List", "ListSnapshotsRequest", service="Snapshots"), json=json)
+
+
+def load_command(
+    url: Server,
+    load_id: Annotated[str, typer.Argument(metavar="ID", help="The load, as its maker named it.")],
+    tablespace: OfTablespace = "",
+    ca: Ca = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a staged load added, and with which entry. The leader remembers the newest 10,000 loads."""
+    request = {"load_id": load_id, "tablespace": tablespace}
+    answer = _call(url, ca, "Describe", "DescribeLoadRequest", service="Loads", **request)
+    if "done" not in answer:
+        raise CliError(f'load "{load_id}" was not published, or is no longer remembered')
+    _show(answer["done"], json=json)
 
 
 def sessions_command(url: Server, ca: Ca = None, json: JsonOption = False) -> None:
@@ -168,6 +192,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("node", node_command),
     ("tablespaces", tablespaces_command),
     ("ledgers", ledgers_command),
+    ("snapshots", snapshots_command),
+    ("load", load_command),
     ("sessions", sessions_command),
     ("cancel", cancel_command),
     ("terminate", terminate_command),

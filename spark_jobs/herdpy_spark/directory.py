@@ -57,6 +57,9 @@ class Publication:
         yield
         self._touch()
 
+    def release(self) -> None:
+        """Leaves the snapshot to the next DataFrame, which may use it again."""
+
     def _touch(self) -> None:
         try:
             os.utime(self.kept)

@@ -11,6 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from herdpy.cli.app import app
+from herdpy.rpc import snapshots_pb2
+from tests.service.calls import TIMEOUT_S, loads, snapshots
+from tests.service.test_loads import batch, publish, stage, table
 
 
 @pytest.fixture
@@ -66,6 +69,28 @@ def test_log_levels_are_set_until_a_reload(admin):
     admin("log-levels", "warning", "info", code=2)
     assert admin("reload", "--json")["problems"] == []
     assert admin("log-levels", "--json") == before
+
+
+def test_snapshots_that_are_kept_for_downloads_are_listed(channel, admin):
+    stub = snapshots(channel)
+    made = stub.Begin(snapshots_pb2.BeginSnapshotRequest(lease_s=600), timeout=TIMEOUT_S)
+    (listed,) = [one for one in admin("snapshots", "--json") if one["id"] == made.id]
+    assert listed["size_bytes"] == str(made.size_bytes)
+    assert 0 < listed["lease"]["remaining_s"] <= 600
+    assert made.id in "".join(admin("snapshots").split())
+    stub.Release(snapshots_pb2.SnapshotId(id=made.id), timeout=TIMEOUT_S)
+    assert made.id not in [one["id"] for one in admin("snapshots", "--json")]
+
+
+def test_a_load_is_shown_once_it_is_published(server, channel, admin):
+    name, stub = table(server, "shown"), loads(channel)
+    part = stage(stub, "shown", batch([1, 2]))
+    assert "was not published" in admin("load", "shown", code=1)
+    outcome = publish(stub, "shown", name, part)
+    shown = admin("load", "shown", "--json")
+    assert (shown["load_id"], shown["inserted"]) == ("shown", "2")
+    assert shown["lsn"]["entry_id"] == str(outcome.lsn.entry_id)
+    assert f"{outcome.lsn.ledger_id}:{outcome.lsn.entry_id}" in admin("load", "shown")
 
 
 def test_a_server_that_is_not_there_is_an_error():

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from herdpy.rpc.address import GrpcAddress
+from herdpy_spark import batch
 from herdpy_spark.access import AccessError, TablespaceServers
 from herdpy_spark.batch.rows import BatchLogLease, LapsedError
+from herdpy_spark.options import OptionError, Options
+from herdpy_sql.catalog import Column, KeyPart, Table
+from herdpy_sql.definitions import encode_table
+from herdpy_sql.types import INTEGER
 
 
 class Asked(TablespaceServers):
@@ -52,3 +59,32 @@ def test_servers_that_are_away_do_not_stop_a_reading_of_the_log():
 def test_an_error_of_the_reading_is_its_own():
     with pytest.raises(ZeroDivisionError), BatchLogLease(Asked(), "id", "t", 600.0).held():
         raise ZeroDivisionError
+
+
+def test_a_release_that_reaches_no_server_is_no_error():
+    servers = Asked(AccessError("away", is_transient=True))
+    BatchLogLease(servers, "id", "t", 600.0).release()
+    assert servers.calls == 1
+
+
+class Kept:
+    """A state of one table that says whether it was released."""
+
+    def __init__(self, definition: bytes) -> None:
+        self.definitions = (definition,)
+        self.is_released = False
+
+    def release(self) -> None:
+        self.is_released = True
+
+
+@pytest.mark.parametrize("wanted", ["id", "other"])
+def test_a_state_is_released_when_no_dataframe_can_be_made_of_it(monkeypatch, wanted):
+    kept = Kept(encode_table(Table(1, "t", (Column("id", INTEGER, True),), (KeyPart(0),), "t_pkey")))
+    monkeypatch.setattr(batch, "find", lambda _options: None)
+    monkeypatch.setattr(batch, "_rows_of_table", lambda *_: kept)
+    schema = StructType([StructField(wanted, IntegerType())])
+    options = Options.parse({"url": "herdpy://h/t", "table": "t"})
+    with nullcontext() if wanted == "id" else pytest.raises(OptionError):
+        batch.batch_reader(options, schema)
+    assert kept.is_released == (wanted == "other")

@@ -10,7 +10,6 @@ from decimal import Decimal
 import pytest
 
 from herdpy.log.lsn import LSN
-from herdpy.rpc import logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.address import RemoteError
 from herdpy.rpc.snapshots import publish
 from herdpy.testing.process import await_until
@@ -190,14 +189,8 @@ def test_what_was_committed_before_is_in_the_frame_and_a_follower_is_read(cluste
 def test_a_state_that_is_let_go_of_says_so(cluster, sold, source):
     found = read(cluster.url, table="sold", numPartitions=2, source=source)
     assert found.partition(0)
-    held = found.reader._rows
-    place = held.place if source == "replica" else held.keeper.servers.places[0]
-    channel = place.blocking_channel()
-    if source == "replica":
-        partitions_pb2_grpc.PartitionsStub(channel).Release(partitions_pb2.PlanId(id=held.plan))
-    else:
-        logs_pb2_grpc.LogsStub(channel).Release(logs_pb2.LogLeaseId(id=held.keeper.id))
-    channel.close()
+    for _again in range(2):
+        found.reader._rows.release()
     with pytest.raises(Exception, match="Make the DataFrame again"):
         found.partition(1)
 

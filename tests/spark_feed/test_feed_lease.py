@@ -29,7 +29,8 @@ class Lease(FeedLease):
         servers = self._servers
         if servers.errors:
             raise servers.errors.pop()
-        servers.calls.put((method, LSN(request.after.ledger_id, request.after.entry_id)))
+        after = getattr(request, "after", None)
+        servers.calls.put((method, request.id if after is None else LSN(after.ledger_id, after.entry_id)))
         return logs_pb2.LogLease(id="one", tablespace="t")
 
 
@@ -67,3 +68,22 @@ def test_a_stream_without_servers_goes_on_and_says_so(kept, caplog):
     lease.keep(LSN(1, 5))
     assert "the log is not retained for the stream: no server answers" in caplog.text
     assert servers.calls.get(timeout=60) == ("Lease", LSN(1, 5))
+
+
+def test_a_lease_that_is_released_is_renewed_no_more(kept):
+    servers, lease = kept
+    lease.keep(LSN(1, 5))
+    lease.release()
+    calls = list(servers.calls.queue)
+    assert calls[-1] == ("Release", "one")
+    lease.release()
+    assert list(servers.calls.queue) == calls
+
+
+def test_a_lease_that_cannot_be_released_ends_by_itself(kept, caplog):
+    servers, lease = kept
+    lease.keep(LSN(1, 5))
+    lease.close()
+    servers.errors.append(AccessError("no server answers", is_transient=True))
+    lease.release()
+    assert "the lease on the log is not released: no server answers" in caplog.text

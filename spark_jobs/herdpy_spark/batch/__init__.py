@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,16 +79,29 @@ def batch_reader(options: Options, schema: StructType) -> DataSourceReader:
     if options.query is not None:
         query = BatchQuery.of(options.query)
         rows = _rows_of_tables(database, options, query.tables())
-        there = query_schema(query, rows.definitions)
-        check(schema, there)
-        if schema.names != there.names:
-            raise OptionError(f"a query's columns are read as they are: {', '.join(there.names)}")
-        return QueryReader(rows, query, schema)
+        with _released_by_errors(rows):
+            there = query_schema(query, rows.definitions)
+            check(schema, there)
+            if schema.names != there.names:
+                raise OptionError(f"a query's columns are read as they are: {', '.join(there.names)}")
+            return QueryReader(rows, query, schema)
     now_us = time.time_ns() // 1000
     rows = _rows_of_table(database, options, now_us)
-    selection = Selection.of(rows.definitions[0], schema.names, options.where, now_us)
-    check(schema, table_schema(selection.table, selection.columns))
-    return TableReader(rows, selection, schema)
+    with _released_by_errors(rows):
+        selection = Selection.of(rows.definitions[0], schema.names, options.where, now_us)
+        check(schema, table_schema(selection.table, selection.columns))
+        return TableReader(rows, selection, schema)
+
+
+@contextmanager
+def _released_by_errors(kept: BatchRows | StateKeeper | None) -> Iterator[None]:
+    """Release a state that no DataFrame reads because of an error of the block."""
+    try:
+        yield
+    except BaseException:
+        if kept is not None:
+            kept.release()
+        raise
 
 
 def _definitions(database: SparkDatabase, options: Options, tables: tuple[str, ...]) -> tuple[bytes, ...]:
@@ -104,15 +118,16 @@ def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> Ba
     partitions = options.partitions or _usual_partitions()
     if _reads_log(database, options):
         log = _log(database, options)
-        return plan_log_table(
-            log.address,
-            options.table,
-            log.at,
-            partitions=partitions,
-            bounds=bounds,
-            keeper=log.keeper,
-            least=log.least,
-        )
+        with _released_by_errors(log.keeper):
+            return plan_log_table(
+                log.address,
+                options.table,
+                log.at,
+                partitions=partitions,
+                bounds=bounds,
+                keeper=log.keeper,
+                least=log.least,
+            )
     assert database.servers is not None
     definition = encode_table(table) if (table := database.table(options.table)) is not None else b""
     while True:
@@ -127,13 +142,15 @@ def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> Ba
         )
         if keys == (None, None) or decode_table(rows.definitions[0]).key == decode_table(definition).key:
             return rows
+        rows.release()
         definition = rows.definitions[0]  # made anew meanwhile, with another key
 
 
 def _rows_of_tables(database: SparkDatabase, options: Options, tables: tuple[str, ...]) -> BatchRows:
     if _reads_log(database, options):
         log = _log(database, options)
-        return plan_log_tables(log.address, tables, log.at, log.keeper, log.least)
+        with _released_by_errors(log.keeper):
+            return plan_log_tables(log.address, tables, log.at, log.keeper, log.least)
     assert database.servers is not None
     return plan_replica_tables(database.servers, tables, options.lease_s)
 

@@ -66,6 +66,9 @@ class BatchRows(Protocol):
             LapsedError: it is gone.
         """
 
+    def release(self) -> None:
+        """Nobody reads the state: it need not be kept until the lease is over. It raises nothing."""
+
     def read(
         self, number: int, columns: Sequence[str], low: bytes | None, high: bytes | None
     ) -> Iterator[pa.RecordBatch]:
@@ -80,6 +83,9 @@ class StateKeeper(Protocol):
     """Who keeps a state of the log: a lease of a cluster, or a directory's snapshot. It can be pickled."""
 
     def held(self) -> AbstractContextManager[None]:
+        """See ``BatchRows``."""
+
+    def release(self) -> None:
         """See ``BatchRows``."""
 
 
@@ -140,6 +146,17 @@ class BatchLogLease:
 
         self.servers.call(renew)
 
+    def release(self) -> None:
+        """See ``BatchRows``."""
+
+        def release(channel: grpc.Channel, place: GrpcAddress) -> None:
+            stub: Any = logs_pb2_grpc.LogsStub(channel)
+            lease = logs_pb2.LogLeaseId(id=self.id, tablespace=self.tablespace)
+            stub.Release(lease, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
+
+        with suppress(AccessError):  # then the lease ends by itself
+            self.servers.call(release)
+
     def _renew_until(self, over: threading.Event) -> None:
         while not over.wait(self.lease_s / 3):
             with suppress(AccessError):  # who reads finds out whether it is still there
@@ -183,7 +200,7 @@ def lease_log(servers: TablespaceServers, at: LSN | int | None, lease_s: float) 
 
 @dataclass(frozen=True, slots=True)
 class LogRows:
-    """See ``Rows``.
+    """See ``BatchRows``.
 
     Attributes:
         plans: of the tables; of several, each has one partition.
@@ -195,29 +212,34 @@ class LogRows:
 
     @property
     def lsn(self) -> LSN:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
         return self.plans[0].upto
 
     @property
     def definitions(self) -> tuple[bytes, ...]:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
         return tuple(plan.definition for plan in self.plans)
 
     @property
     def count(self) -> int:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
         return sum(len(plan.ranges) for plan in self.plans)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
         with nullcontext() if self.keeper is None else self.keeper.held():
             yield
+
+    def release(self) -> None:
+        """See ``BatchRows``."""
+        if self.keeper is not None:
+            self.keeper.release()
 
     def read(
         self, number: int, columns: Sequence[str], low: bytes | None, high: bytes | None
     ) -> Iterator[pa.RecordBatch]:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
         plan, within = self._partition(number)
         bounds = _both(plan.ranges[within], (low, high))
         if bounds[0] is not None and bounds[1] is not None and bounds[0] >= bounds[1]:
@@ -301,7 +323,7 @@ _FOLLOWS = "following"
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRows:
-    """See ``Rows``.
+    """See ``BatchRows``.
 
     Attributes:
         place: the server that holds the state.
@@ -318,30 +340,37 @@ class ReplicaRows:
 
     @property
     def count(self) -> int:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
         return len(self.tickets)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """See ``Rows``. A reading under way holds the plan by itself, so it is renewed before and after."""
+        """See ``BatchRows``. A reading under way holds the plan, which is renewed before and after."""
         self._renew()
         yield
         self._renew()
 
     def _renew(self) -> None:
+        self._call("Renew", partitions_pb2.RenewPlanRequest(id=self.plan, lease_s=self.lease_s))
+
+    def release(self) -> None:
+        """See ``BatchRows``."""
+        with suppress(AccessError, LapsedError):  # then the lease ends by itself
+            self._call("Release", partitions_pb2.PlanId(id=self.plan))
+
+    def _call(self, method: str, request: Any) -> None:
         channel = self.place.blocking_channel()
-        request = partitions_pb2.RenewPlanRequest(id=self.plan, lease_s=self.lease_s)
         try:
             with self._read_errors():
                 stub: Any = partitions_pb2_grpc.PartitionsStub(channel)
-                stub.Renew(request, metadata=self.place.metadata, timeout=CALL_TIMEOUT_S)
+                getattr(stub, method)(request, metadata=self.place.metadata, timeout=CALL_TIMEOUT_S)
         finally:
             channel.close()
 
     def read(
         self, number: int, columns: Sequence[str], low: bytes | None, high: bytes | None
     ) -> Iterator[pa.RecordBatch]:
-        """See ``Rows``. As fast as the server sends, a few batches ahead of who takes them."""
+        """See ``BatchRows``. As fast as the server sends, a few batches ahead of who takes them."""
         request = partitions_pb2.ReadPartitionRequest(
             ticket=self.tickets[number], columns=columns, low_key=low, high_key=high
         )

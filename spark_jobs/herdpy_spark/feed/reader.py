@@ -84,11 +84,22 @@ class FeedLease:
             self._thread.start()
 
     def close(self) -> None:
-        """Renew no more."""
+        """Renew no more. What was not read stays for the time of the lease."""
         self._over = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
+
+    def release(self) -> None:
+        """Renew no more, and end the lease: nothing of the log is needed any more."""
+        self.close()
+        made, self._made = self._made, None
+        if made is None:
+            return
+        try:
+            self._call("Release", logs_pb2.LogLeaseId(id=made.id, tablespace=made.tablespace))
+        except AccessError as error:  # then it ends by itself
+            _log.warning("the lease on the log is not released: %s", error)
 
     def _run(self) -> None:
         while not self._wake.wait(self._lease_s / 3):

@@ -80,7 +80,7 @@ def run(this: JobRun) -> None:
         files = writer.write(number, frame)
     finally:
         if lease is not None:
-            lease.close()
+            lease.release()
     manifest = ExportManifest(
         generation=number,
         kind=KIND,

@@ -74,13 +74,14 @@ def test_a_snapshot_and_the_text_of_what_was_counted() -> None:
     text = metrics.to_prometheus_text()
     lines = text.splitlines()
     label = r'bookie="odd\"id\\"'
-    assert f"herdpy_bookie_writes_total{{{label}}} 2" in lines
-    assert 'herdpy_bookie_writes_total{bookie="quiet"} 0' in lines
-    assert f'herdpy_bookie_requests_total{{{label},operation="add_entry",status="timed_out"}} 1' in lines
+    assert f"herdpy_bookie_writes_total{{{label}}} 2.0" in lines
+    assert 'herdpy_bookie_writes_total{bookie="quiet"} 0.0' in lines
+    assert f'herdpy_bookie_requests_total{{{label},operation="add_entry",status="timed_out"}} 1.0' in lines
     name = "herdpy_bookie_latency_seconds"
-    assert f'{name}_bucket{{{label},operation="add_entry",le="0.001024"}} 3' in lines
-    assert f'{name}_bucket{{{label},operation="add_entry",le="+Inf"}} 3' in lines
-    assert f'{name}_count{{{label},operation="add_entry"}} 3' in lines
+    adds = f'{label},le="{{}}",operation="add_entry"'
+    assert f"{name}_bucket{{{adds.format(0.001024)}}} 3.0" in lines
+    assert f"{name}_bucket{{{adds.format('+Inf')}}} 3.0" in lines
+    assert f'{name}_count{{{label},operation="add_entry"}} 3.0' in lines
     sample = re.compile(r'[a-z_]+\{([a-z]+="([^"\\\n]|\\["\\n])*",?)+\} [0-9.e+-]+|# (HELP|TYPE) [a-z_]+ .+')
     assert [line for line in lines if not sample.fullmatch(line)] == []
     types = [line.split()[2] for line in lines if line.startswith("# TYPE")]

@@ -7,16 +7,19 @@ is recorded for runs of replies at once (`connection.py`), never by a call for e
 The buckets of a latency histogram are those of HdrHistogram in small: each power of two of microseconds is
 cut into four equal parts, so that a value read back is at most a quarter above the one recorded.
 
-Format of the text: Prometheus exposition format 0.0.4.
+The text is written by Prometheus's client, which is imported at the first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
 
 _PARTS_BITS = 2
 _PARTS = 1 << _PARTS_BITS
@@ -215,51 +218,52 @@ class Metrics:
         """`BookieMetrics.snapshot()` of each bookie, by its id."""
         return {bookie: metrics.snapshot() for bookie, metrics in sorted(self._bookies.items())}
 
-    def to_prometheus_text(self, prefix: str = "herdpy_bookie") -> str:
-        """Everything counted, as Prometheus reads it; latencies in seconds, buckets at powers of two."""
+    def families(self, prefix: str = "herdpy_bookie") -> Iterator[Family]:
+        """Everything counted, as families of Prometheus's client; latencies in seconds."""
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
         bookies = [metrics for _, metrics in sorted(self._bookies.items())]
-        lines: list[str] = []
         for name, meaning in COUNTERS.items():
-            lines += _family(f"{prefix}_{name}_total", "counter", meaning)
+            counter = CounterMetricFamily(f"{prefix}_{name}", meaning, labels=["bookie"])
             for one in bookies:
-                lines.append(_sample(f"{prefix}_{name}_total", [("bookie", one.bookie)], getattr(one, name)))
-        lines += _family(
-            f"{prefix}_requests_total", "counter", "Requests by operation and by how they ended."
+                counter.add_metric([one.bookie], getattr(one, name))
+            yield counter
+        requests = CounterMetricFamily(
+            f"{prefix}_requests",
+            "Requests by operation and by how they ended.",
+            labels=["bookie", "operation", "status"],
+        )
+        latency = HistogramMetricFamily(
+            f"{prefix}_latency_seconds",
+            "Time from handing over a request to its answer.",
+            labels=["bookie", "operation"],
         )
         for one in bookies:
             for (operation, status), times in sorted(one.outcomes.items()):
-                labels = [
-                    ("bookie", one.bookie),
-                    ("operation", operation.name.lower()),
-                    ("status", status_name(status)),
-                ]
-                lines.append(_sample(f"{prefix}_requests_total", labels, times))
-        name = f"{prefix}_latency_seconds"
-        lines += _family(name, "histogram", "Time from handing over a request to its answer.")
-        for one in bookies:
+                requests.add_metric([one.bookie, operation.name.lower(), status_name(status)], times)
             for operation, histogram in one.latency.items():
                 if histogram.count:
-                    labels = [("bookie", one.bookie), ("operation", operation.name.lower())]
-                    lines += _histogram(name, labels, histogram)
-        return "\n".join(lines) + "\n"
+                    buckets = [(f"{bound_s:g}", count) for bound_s, count in histogram.octaves()]
+                    buckets.append(("+Inf", histogram.count))
+                    latency.add_metric([one.bookie, operation.name.lower()], buckets, histogram.sum_s)
+        yield requests
+        yield latency
+
+    def to_prometheus_text(self, prefix: str = "herdpy_bookie") -> str:
+        """Everything counted, as Prometheus reads it; latencies in seconds, buckets at powers of two."""
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Families(list(self.families(prefix))))
+        return generate_latest(registry).decode()
 
 
-def _family(name: str, kind: str, meaning: str) -> Iterable[str]:
-    return (f"# HELP {name} {meaning}", f"# TYPE {name} {kind}")
+class _Families:
+    """A collector (of Prometheus's client) of families that are there already."""
 
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
 
-def _sample(name: str, labels: list[tuple[str, str]], value: float) -> str:
-    text = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels)
-    return f"{name}{{{text}}} {value}"
-
-
-def _histogram(name: str, labels: list[tuple[str, str]], histogram: LatencyHistogram) -> Iterable[str]:
-    for bound_s, count in histogram.octaves():
-        yield _sample(f"{name}_bucket", [*labels, ("le", f"{bound_s:g}")], count)
-    yield _sample(f"{name}_bucket", [*labels, ("le", "+Inf")], histogram.count)
-    yield _sample(f"{name}_sum", labels, histogram.sum_s)
-    yield _sample(f"{name}_count", labels, histogram.count)
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    def collect(self) -> Sequence[Family]:
+        """See ``Collector``."""
+        return self._families

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from herdpy.bookkeeper.bookie import TIMED_OUT, Bookie, BookieMetrics, BookiePool, Metrics, address_of
+from herdpy.bookkeeper.bookie.connection import BookieContext
 from herdpy.bookkeeper.bookie.metrics import (
     BUCKETS,
     COUNTERS,
@@ -111,7 +112,9 @@ def test_latency_of_adds_is_from_send_to_reply_by_the_clock() -> None:
             now_s = [100.0]
             counted, rng = BookieMetrics(server.id), random.Random(5)
             bookie = Bookie(
-                server.id, ClientSettings(), address_of, pool.next_txn, counted, rng, lambda: now_s[0]
+                BookieContext(
+                    server.id, ClientSettings(), address_of, pool.next_txn, counted, rng, lambda: now_s[0]
+                )
             )
             first, second, third = Op(), Op(), Op()
             send_add(pool, bookie, first)

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from herdpy.backoff import Backoff
@@ -356,36 +358,48 @@ async def _authenticate(
 log = logging.getLogger("herdpy.bookkeeper.bookie")
 
 
+@dataclass(frozen=True, slots=True)
+class BookieContext:
+    """What a bookie's handle and its connections are made with.
+
+    Attributes:
+        resolve: gives host and port of a bookie's id; called for each attempt, for a bookie may have moved.
+        next_txn: gives the ids of requests.
+        metrics: where everything is counted.
+        rng: spreads the pauses between attempts.
+        clock: seconds, of the loop.
+    """
+
+    bookie_id: str
+    settings: ClientSettings
+    resolve: Callable[[str], tuple[str, int]]
+    next_txn: Callable[[], int]
+    metrics: BookieMetrics
+    rng: random.Random
+    clock: Callable[[], float]
+
+
 class Connector:
     """Makes the connections of one bookie.
 
-    `resolve(bookie_id)` is asked for host and port at each attempt, for a bookie may have moved. Ends in
-    `ready(connection)` or `failed(error)`, each called from a task of its own; after `failed` it pauses.
+    Ends in `ready(connection)` or `failed(error)`, each called from a task of its own; after `failed` it
+    pauses.
     """
 
     def __init__(
         self,
-        bookie_id: str,
-        settings: ClientSettings,
-        resolve: Callable[[str], tuple[str, int]],
-        next_txn: Callable[[], int],
-        metrics: BookieMetrics,
-        backoff: Backoff,
-        clock: Callable[[], float],
+        context: BookieContext,
         ready: Callable[[BookieConnection], None],
         failed: Callable[[BookKeeperError], None],
     ) -> None:
-        self._bookie_id = bookie_id
-        self._settings = settings
-        self._resolve = resolve
-        self._next_txn = next_txn
-        self._metrics = metrics
-        self._backoff = backoff
-        self._clock = clock
+        settings = context.settings
+        self._context = context
+        self._backoff = Backoff(settings.backoff_first_s, settings.backoff_max_s, context.rng)
+        self._clock = context.clock
         self._ready = ready
         self._failed = failed
         self._task: asyncio.Task[None] | None = None
-        self._retry_at_s = clock()
+        self._retry_at_s = self._clock()
 
     @property
     def is_connecting(self) -> bool:
@@ -403,7 +417,9 @@ class Connector:
             if now_s < self._retry_at_s:
                 return False
             loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._attempt(), name=f"connect to bookie {self._bookie_id}")
+            self._task = loop.create_task(
+                self._attempt(), name=f"connect to bookie {self._context.bookie_id}"
+            )
         return True
 
     def pause(self) -> None:
@@ -425,26 +441,26 @@ class Connector:
             await asyncio.wait([self._task])
 
     async def _attempt(self) -> None:
+        made_with = self._context
         try:
-            connection = await establish(
-                self._resolve(self._bookie_id), self._settings, self._next_txn, self._metrics
-            )
+            address = made_with.resolve(made_with.bookie_id)
+            connection = await establish(address, made_with.settings, made_with.next_txn, made_with.metrics)
         except Exception as error:  # noqa: BLE001 - whatever it was, who waits for this connection must be told
             self._task = None
-            self._metrics.connection_failures += 1
+            self._context.metrics.connection_failures += 1
             self.pause()
             self._failed(self._named(error))
             return
         self._task = None
-        self._metrics.connections += 1
-        log.info("connected", extra={"bookie": self._bookie_id})
+        self._context.metrics.connections += 1
+        log.info("connected", extra={"bookie": self._context.bookie_id})
         self._ready(connection)
 
     def _named(self, error: Exception) -> BookKeeperError:
         if isinstance(error, BookKeeperError):
-            log.warning("cannot connect", extra={"bookie": self._bookie_id, "error": str(error)})
+            log.warning("cannot connect", extra={"bookie": self._context.bookie_id, "error": str(error)})
             return error
-        log.error("cannot connect", exc_info=error, extra={"bookie": self._bookie_id})
+        log.error("cannot connect", exc_info=error, extra={"bookie": self._context.bookie_id})
         unexpected = BookieUnavailableError(f"cannot connect: {error!r}")
         unexpected.__cause__ = error
         return unexpected

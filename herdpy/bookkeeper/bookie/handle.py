@@ -18,15 +18,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sized
 from typing import Final, TypeVar
 
-from herdpy.backoff import Backoff
-from herdpy.bookkeeper.bookie.connection import BookieConnection, Connector, Frame
-from herdpy.bookkeeper.bookie.metrics import BookieMetrics
+from herdpy.bookkeeper.bookie.connection import BookieConnection, BookieContext, Connector, Frame
 from herdpy.bookkeeper.bookie.pending import (
     AddReceiver,
     AnsweringBookie,
@@ -400,23 +397,15 @@ class Bookie(BookieOperations):
         failure: why the last connection could not be made or was lost; None while one is in use.
     """
 
-    def __init__(
-        self,
-        bookie_id: str,
-        settings: ClientSettings,
-        resolve: Callable[[str], tuple[str, int]],
-        next_txn: Callable[[], int],
-        metrics: BookieMetrics,
-        rng: random.Random,
-        clock: Callable[[], float],
-    ) -> None:
-        self.id = bookie_id
-        self.metrics = metrics
+    def __init__(self, context: BookieContext) -> None:
+        settings, clock = context.settings, context.clock
+        self.id = context.bookie_id
+        self.metrics = context.metrics
         self.pending_bytes = 0
         self.unsettled: dict[Settling, None] | None = None
         self.failure: BookKeeperError | None = None
         self._settings = settings
-        self._next_txn = next_txn
+        self._next_txn = context.next_txn
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._pending = PendingRequests()
@@ -428,17 +417,7 @@ class Bookie(BookieOperations):
         self._blocked = True  # nothing can be written now: no connection, or its buffer is full
         self._turn_s = clock()  # when the frames in `_out` were handed over
         self._connection: BookieConnection | None = None
-        self._connector = Connector(
-            bookie_id,
-            settings,
-            resolve,
-            next_txn,
-            metrics,
-            Backoff(settings.backoff_first_s, settings.backoff_max_s, rng),
-            clock,
-            self._connected,
-            self._disconnected,
-        )
+        self._connector = Connector(context, self._connected, self._disconnected)
         self._closed = False
         self._deadlines = Deadlines(
             clock, self._pending, settings.request_timeout_s, self._expired, self._silent

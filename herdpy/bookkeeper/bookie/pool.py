@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 
+from herdpy.bookkeeper.bookie.connection import BookieContext
 from herdpy.bookkeeper.bookie.handle import Bookie
 from herdpy.bookkeeper.bookie.metrics import Metrics
 from herdpy.bookkeeper.errors import BookieUnavailableError, BookKeeperError, ClosedClientError
@@ -66,13 +67,15 @@ class BookiePool:
             if self._closed:
                 raise ClosedClientError(bookie=bookie_id)
             bookie = self._bookies[bookie_id] = Bookie(
-                bookie_id,
-                self._settings,
-                self._resolve,
-                self.next_txn,
-                self.metrics.of(bookie_id),
-                self._rng,
-                _clock_of(asyncio.get_running_loop()),
+                BookieContext(
+                    bookie_id,
+                    self._settings,
+                    self._resolve,
+                    self.next_txn,
+                    self.metrics.of(bookie_id),
+                    self._rng,
+                    _clock_of(asyncio.get_running_loop()),
+                )
             )
         return bookie
 

@@ -172,12 +172,17 @@ def test_parquet_types(run, db, tmp_path):
             "dict": pa.array(["x", None]).dictionary_encode(),
             "bin": pa.array([b"\x00", None]),
             "ms": pa.array([1, None], pa.timestamp("ms")),
+            "doc": pa.array(['{"a": [1, null]}', None]).cast(pa.json_()),
         }
     )
     parquet.write_table(table, file)
     run("import", db, file, "-t", "t")
     assert list(types(db, "t").values()) == [
-        *("smallint", "bigint", "numeric(9,2)", "text", "bytea", "timestamp without time zone")
+        *("smallint", "bigint", "numeric(9,2)", "text", "bytea", "timestamp without time zone", "json")
+    ]
+    assert rows(db, "SELECT doc::text, doc -> 'a' ->> 0 FROM t ORDER BY i8") == [
+        ('{"a": [1, null]}', "1"),
+        (None, None),
     ]
     assert rows(db, "SELECT i8, u32, CAST(dec AS TEXT), dict, bin FROM t ORDER BY i8") == [
         (1, 2**32 - 1, "1.50", "x", b"\x00"),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -20,7 +20,7 @@ from pyarrow import csv
 from pyarrow import json as arrow_json
 
 from herdpy.cli.errors import CliError
-from herdpy.cli.source import Array, Misfit, Position, ReadOptions, SourceRecord, TextFile
+from herdpy.cli.source import Array, Misfit, Position, ReadOptions, RecordBlock, SourceRecord, TextFile
 
 if TYPE_CHECKING:
     from herdpy.cli.source import TargetField
@@ -30,6 +30,61 @@ _LEADING_ZERO = r"^[+-]?0[0-9]"
 _BOM = b"\xef\xbb\xbf"
 
 
+Block = TypeVar("Block", bound=RecordBlock)
+
+
+class TextPieces:
+    """Cuts a text file into pieces of whole records.
+
+    Args:
+        last_end: how many of these bytes are whole records, where the file goes on after them.
+        hint: where a record does not end.
+    """
+
+    def __init__(
+        self, path: Path, block_bytes: int, last_end: Callable[[bytes], int], hint: str | None
+    ) -> None:
+        self._path = path
+        self._block_bytes = block_bytes
+        self._last_end = last_end
+        self._hint = hint
+        self._file: TextFile | None = None
+
+    def blocks(self, start: Position, make: Callable[[bytes, Position], Block]) -> Iterator[Block]:
+        """What ``make`` makes of each piece and its position. CliError for a record that is too long."""
+        at = start
+        self._file = file = TextFile(self._path, at.offset)
+        try:
+            rest = b""
+            while True:
+                new = file.read(self._block_bytes)
+                data = rest + new
+                if not new and not data.strip():
+                    return
+                cut = self._last_end(data) if new else len(data)
+                if cut:
+                    block = make(data[:cut], at)
+                    yield block
+                    at = block.end
+                elif len(data) > _RECORD_LIMIT:
+                    raise CliError(
+                        f"{self._path}:{at.line}: a record that does not end within {len(data):,} bytes",
+                        hint=self._hint,
+                    )
+                rest = data[cut:]
+        finally:
+            file.close()
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes of the file read so far, and its size."""
+        return (self._file.tell() if self._file else 0), self._path.stat().st_size
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
+
+
 class CsvSource:
     """A CSV file, its first line the columns' names unless ``options.header`` is off."""
 
@@ -37,7 +92,7 @@ class CsvSource:
         """Raise CliError when there is no header to be read, or a name stands in it twice."""
         self.path = path
         self.options = options
-        self._file: TextFile | None = None
+        self._pieces = TextPieces(path, options.block_bytes, self._last_end, "A quote that is never closed?")
         mark = re.escape(options.delimiter.encode())
         self._quoted = re.compile(rb"(?:(?<=[\r\n" + mark + rb'])|\A)"[^"]*(?:""[^"]*)*(")?')
         file = TextFile(path)
@@ -59,45 +114,17 @@ class CsvSource:
             found = [_wider(a, b) for a, b in zip(found, block.infer(), strict=True)]
             if block.end.offset >= self.options.sample_bytes:
                 break
-        self.close()
+        self._pieces.close()
         return [kind or "text" for kind in found]
 
     def blocks(self, start: Position) -> Iterator[CsvBlock]:
         """The blocks from ``start``. CliError for a record longer than any could be (an open quote)."""
-        at = start if start.offset else self._start
-        self._file = file = TextFile(self.path, at.offset)
-        try:
-            rest = b""
-            while True:
-                new = file.read(self.options.block_bytes)
-                data = rest + new
-                if not data:
-                    return
-                cut = len(data) if not new else self._last_end(data)
-                if cut == 0:
-                    if len(data) > _RECORD_LIMIT:
-                        raise CliError(
-                            f"{self.path}:{at.line}: a record that does not end within {len(data):,} bytes",
-                            hint="A quote that is never closed?",
-                        )
-                    rest = data
-                    continue
-                block = CsvBlock(self, data[:cut], at)
-                if not new and not data.strip():
-                    return
-                yield block
-                at, rest = block.end, data[cut:]
-        finally:
-            file.close()
+        first = start if start.offset else self._start
+        yield from self._pieces.blocks(first, lambda data, at: CsvBlock(self, data, at))
 
     def progress(self) -> tuple[int, int]:
         """Bytes of the file read so far, and its size."""
-        return (self._file.tell() if self._file else 0), self.path.stat().st_size
-
-    def close(self) -> None:
-        """Close the file, if it is open."""
-        if self._file is not None:
-            self._file.close()
+        return self._pieces.progress()
 
     def _begin(self, head: bytes) -> Position:
         """Read the columns' names; returns where the first record begins."""
@@ -135,9 +162,7 @@ class CsvBlock:
     """Whole records of a CSV file."""
 
     def __init__(self, source: CsvSource, data: bytes, start: Position) -> None:
-        self._source = source
-        self._data = data
-        self._start = start
+        self._source, self._data, self._start = source, data, start
         self._rows: int | None = None
 
     @property
@@ -293,7 +318,7 @@ class JsonlSource:
         """Raise CliError when there is nothing in the file, or its first line is no object."""
         self.path = path
         self.options = options
-        self._file: TextFile | None = None
+        self._pieces = TextPieces(path, options.block_bytes, lambda data: data.rfind(b"\n") + 1, None)
         self._kinds = self._look()
 
     @property
@@ -306,28 +331,12 @@ class JsonlSource:
         return [_json_sql_type(kinds) for kinds in self._kinds.values()]
 
     def blocks(self, start: Position) -> Iterator[JsonlBlock]:
-        """The blocks from ``start``."""
-        at = start
-        self._file = file = TextFile(self.path, at.offset)
-        try:
-            rest = b""
-            while True:
-                new = file.read(self.options.block_bytes)
-                data = rest + new
-                if not data:
-                    return
-                cut = data.rfind(b"\n") + 1 if new else len(data)
-                if cut:
-                    block = JsonlBlock(self, data[:cut], at)
-                    yield block
-                    at = block.end
-                rest = data[cut:]
-        finally:
-            file.close()
+        """The blocks from ``start``. CliError for a line longer than any could be."""
+        yield from self._pieces.blocks(start, lambda data, at: JsonlBlock(self, data, at))
 
     def progress(self) -> tuple[int, int]:
         """Bytes of the file read so far, and its size."""
-        return (self._file.tell() if self._file else 0), self.path.stat().st_size
+        return self._pieces.progress()
 
     def _look(self) -> dict[str, set[str]]:
         file = TextFile(self.path)
@@ -365,9 +374,7 @@ class JsonlBlock:
     """Whole lines."""
 
     def __init__(self, source: JsonlSource, data: bytes, start: Position) -> None:
-        self._source = source
-        self._data = data
-        self._start = start
+        self._source, self._data, self._start = source, data, start
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         rows = sum(1 for line in data.split(b"\n") if line.strip())
         self.end = Position(start.offset + len(data), start.line + lines, start.rows + rows)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import herdpy
+from herdpy.cli import source_text
+from herdpy.cli.errors import CliError
 from herdpy.cli.source import Position, ReadOptions
-from herdpy.cli.source_text import CsvSource, scan
+from herdpy.cli.source_text import CsvSource, JsonlSource, scan
 from herdpy.log import LogError, inspect
 from tests.cli.processes import command, environment
 
@@ -309,3 +311,15 @@ def test_scanning_keeps_quotes_apart_from_text():
         ([("a", False), ("b", True), ("", True), ("", False)], 'a,"b","",\n'),
         ([('x"yz', True), ("", False)], '"x""y"z,\n'),
     ]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"), [(CsvSource, 'a\n1\n"' + "x\n" * 99), (JsonlSource, '{"a": 1}\n\n{"a": "' + "x" * 99)]
+)
+def test_a_record_that_never_ends_is_refused_with_its_line(monkeypatch, tmp_path, make, text):
+    monkeypatch.setattr(source_text, "_RECORD_LIMIT", 20)
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    source = make(file, ReadOptions(block_bytes=9, sample_bytes=9))
+    with pytest.raises(CliError, match=r"a\.txt:3: a record that does not end within"):
+        [list(block.records(())) for block in source.blocks(Position())]

@@ -140,16 +140,18 @@ def typed(sql: str, type_: SqlType, *parts: Typed, dec: tuple[int, int] | None =
 
 def retyped(part: Typed, sql: str, type_: SqlType, dec: tuple[int, int] | None = None) -> Typed:
     """``part`` in another form: same columns, same aggregates."""
-    return replace(
-        part,
-        sql=sql,
-        type=type_,
-        dec=dec,
-        scale_sql=None,
-        literal=None,
-        null=False,
-        param=None,
-        array=0,
+    return Typed(
+        sql,
+        type_,
+        dec,
+        vars=part.vars,
+        agg=part.agg,
+        window=part.window,
+        name=part.name,
+        setof=part.setof,
+        volatile=part.volatile,
+        origin=part.origin,
+        weight=part.weight,
     )
 
 

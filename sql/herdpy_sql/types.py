@@ -17,6 +17,8 @@ from herdpy_sql.errors import SqlError
 class Base(enum.Enum):
     """A type without its modifiers; the value is PostgreSQL's name for it (format_type)."""
 
+    __hash__ = object.__hash__  # members are themselves alone; Enum's own hash is a function in Python
+
     BOOLEAN = "boolean"
     SMALLINT = "smallint"
     INTEGER = "integer"

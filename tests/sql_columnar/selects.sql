@@ -343,6 +343,11 @@ VALUES (1), (1), (2) ORDER BY 1 FETCH FIRST 1 ROW WITH TIES
 SELECT id FROM items ORDER BY small OFFSET 1 FETCH FIRST 0 ROWS WITH TIES
 SELECT id FROM items ORDER BY small FETCH FIRST (1 + 3) ROWS WITH TIES
 SELECT id FROM items FETCH FIRST 2 ROWS WITH TIES
+SELECT NOT (small IN (5, 7)) AND active, count(*) FROM items GROUP BY small IN (5, 7), active ORDER BY 1, 2
+SELECT CASE WHEN price > 5 THEN 'dear' END, coalesce(small, 0) + 1, nullif(active, true) FROM items GROUP BY price > 5, coalesce(small, 0), active ORDER BY 1, 2, 3
+SELECT CASE WHEN price > 5 THEN price END FROM items GROUP BY price > 5
+SELECT CASE WHEN true THEN 1 ELSE count(*) END, false AND count(*) > 0, NULL = count(*) FROM items
+SELECT CASE WHEN true THEN 1 ELSE id END FROM items GROUP BY name
 -- GROUP BY DISTINCT
 SELECT name, code, count(*) FROM items GROUP BY DISTINCT ROLLUP (name, code), ROLLUP (name) ORDER BY 1, 2, 3
 SELECT name, code, count(*) FROM items GROUP BY DISTINCT CUBE (name, code), name ORDER BY 1, 2, 3

@@ -108,6 +108,9 @@ def test_numeric_parameters_compare_exactly_with_decimal_columns(
     operator: str, value: str, count: int
 ) -> None:
     assert _ask(f"SELECT count(*) FROM pairs WHERE price {operator} $1", Decimal(value)) == [(count,)]
+    assert _ask(f"SELECT count(*) FROM pairs WHERE NOT ($1 {operator} price)", Decimal(value)) == _ask(
+        f"SELECT count(*) FROM pairs WHERE NOT ($1::numeric {operator} price)", Decimal(value)
+    )
 
 
 def test_given_types_hold_and_counts_are_checked() -> None:

@@ -17,13 +17,14 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.comparisons import condition, is_row, order_key
+from herdpy_sql.columnar.comparisons import order_key
+from herdpy_sql.columnar.emit import condition
 from herdpy_sql.columnar.queries import direction_of
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import INTEGERS, MAX_DIGITS, TEXTUAL, Typed, numeric_text
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES
+from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES, is_row
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,

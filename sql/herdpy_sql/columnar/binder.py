@@ -1,8 +1,8 @@
 """The binder: walks a sqlglot tree and gives each node its meaning, scope by scope.
 
-``bind`` dispatches on the node's class to the handlers that ``operators``, ``scalar``,
-``functions`` and ``aggregates`` register; a node without a handler is not supported (0A000), so
-nothing that is not known here can reach DuckDB. ``queries`` binds SELECTs and FROM.
+``bind`` dispatches on the node's class to the handlers that ``trees``, ``scalar``, ``functions`` and
+``aggregates`` register; a node without a handler is not supported (0A000), so nothing that is not known here
+can reach DuckDB. ``queries`` binds SELECTs and FROM.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sqlglot import exp
 from herdpy_sql.columnar.scope import BoundQuery, ScanNeeds, Scope
 from herdpy_sql.duck import MAX_DIGITS, Typed, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.coerce import Params
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
     from herdpy_sql.library import Resolved
-    from herdpy_sql.types import SqlType
 
 Handler = Callable[["Binder", Any, Scope], Typed]
 
@@ -36,13 +36,13 @@ class QueryHandler(Protocol):
 
 HANDLERS: dict[type[exp.Expression], Handler] = {}
 
+MAX_PARAMETER = 9000
+"""Numbers above it are marks of ours."""
 TRANSACTION_US = 9001
 STATEMENT_US = 9002
 CONTEXT = 9003
 """The number of what the query's functions look things up in (``contexts``)."""
 FIRST_SURROGATE = 9100
-_ONCE: dict[type[exp.Expression], str] = {exp.Case: "CASE", exp.Coalesce: "COALESCE"}
-"""What may not have a set-returning function inside."""
 _DARING_SCALE = 20
 """With more digits after the point too few are left before it."""
 _BOLD_SCALE = 8
@@ -89,7 +89,7 @@ class Binder:
     bind_query: QueryHandler
     zone: str = "UTC"
     given: Mapping[str, Given] = field(default_factory=dict)
-    params: dict[int, SqlType] = field(default_factory=dict)
+    params: Params = field(default_factory=Params)
     scans: list[ScanNeeds] = field(default_factory=list)
     surrogates: list[Surrogate] = field(default_factory=list)
     routines: list[Resolved] = field(default_factory=list)
@@ -134,13 +134,15 @@ class Binder:
         if self.depth > 200:
             raise SqlError("54001", "statement is nested too deeply")
         result = handler(self, node, scope)
-        if len(result.sql) > MAX_TEXT:
-            raise too_complex(len(result.sql))
-        if result.setof and type(node) in _ONCE:
-            raise SqlError("0A000", f"set-returning functions are not allowed in {_ONCE[type(node)]}")
         if node.args.get("negate") and not isinstance(node, exp.Is):
             result = typed(f"(NOT {result.sql})", result.type, result)
         self.depth -= 1
+        return self.finished(result, scope)
+
+    def finished(self, result: Typed, scope: Scope) -> Typed:
+        """What those around an expression see of it: one that is grouped by is a value of the group."""
+        if len(result.sql) > MAX_TEXT:
+            raise too_complex(len(result.sql))
         if scope.grouped and result.vars and result.sql in scope.groups:
             own = scope.number
             rest = frozenset(v for v in result.vars if v[0] != own)

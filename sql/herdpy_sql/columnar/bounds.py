@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy.codec.keys import successor
-from herdpy_sql.columnar.comparisons import COMPARISONS
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.conditions import COMPARISONS
 from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import DAY_US, parse_zoned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
@@ -127,9 +127,7 @@ def _fit(table: Table, values: Sequence[Datum]) -> bool:
     return True
 
 
-def key_range(
-    table: Table, bounded: Sequence[tuple[int, str, Any]], params: Mapping[int, SqlType]
-) -> ScanRange:
+def key_range(table: Table, bounded: Sequence[tuple[int, str, Any]], params: Sequence[SqlType]) -> ScanRange:
     """The range that conditions (position, operator, value node) describe."""
     by_position: dict[int, list[tuple[str, RangeEnd]]] = {}
     for position, symbol, node in bounded:
@@ -151,15 +149,13 @@ def key_range(
     return ScanRange(tuple(equal))
 
 
-def _value(type_: SqlType, symbol: str, node: Any, params: Mapping[int, SqlType]) -> RangeEnd | None:
+def _value(type_: SqlType, symbol: str, node: Any, params: Sequence[SqlType]) -> RangeEnd | None:
     base = type_.base
     if base not in _EXACT:
         return None
     if isinstance(node, exp.Parameter):
         number = int(node.this.this)
-        own = params.get(number)
-        if own is None:
-            return None
+        own = params[number - 1]
         same = own.base is base or (own.base in _INTEGERS and base in _INTEGERS)
         return RangeEnd(param=number) if same or {own.base, base} <= {Base.TEXT, Base.VARCHAR} else None
     sign = 1

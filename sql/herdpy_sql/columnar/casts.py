@@ -9,7 +9,7 @@ cast can do is a call of the library's function. Runtime checks are macros and f
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.kinds import sizes_of
 from herdpy_sql.columnar import literals
@@ -43,13 +43,12 @@ from herdpy_sql.types import (
     OID,
     SMALLINT,
     TEXT,
-    UNKNOWN,
     Base,
     SqlType,
     array_of,
     with_dimensions,
 )
-from herdpy_sql.values import from_text
+from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.oids import MAX_OID
 from herdpy_sql.values.reg_types import REG_TYPES
@@ -90,10 +89,8 @@ def settle(binder: Binder, x: Typed, target: SqlType) -> Typed:
 
 def param(binder: Binder, number: int, target: SqlType) -> Typed:
     """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
-    known = binder.params.get(number, UNKNOWN)
-    if known.base is Base.UNKNOWN:
-        known = TEXT if target.base in {Base.UNKNOWN, *REG_TYPES} else target.plain
-        binder.params[number] = known
+    wanted = TEXT if target.base in {Base.UNKNOWN, *REG_TYPES} else target
+    known = binder.params.fix(binder.params.use(number), wanted).type
     if known.element is not None:
         return _array_param(number, known, target)
     result = parameter(number, known)
@@ -229,9 +226,22 @@ def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
         return x
     if not castable(source, target, "implicit"):
         raise SqlError("42804", f"type {source.name} cannot be used where {target.name} is expected")
+    return converted(binder, x, target)
+
+
+def converted(binder: Binder, x: Typed, target: SqlType) -> Typed:
+    """``x``, which has a type, as ``target``, which it may become."""
+    source = full_type(x)
+    if source.plain == target.plain and (target.base is not Base.NUMERIC or target.precision is None):
+        return x if x.array else replace(x, type=target, literal=None)
     if x.array or target.base in LIBRARY_TYPES or source.base in LIBRARY_TYPES:
         return settled(binder, x, target)
     return cast(binder, x, target)
+
+
+def array_constant(binder: Binder, type_: SqlType, value: Any) -> Typed:
+    """An array that is known: the library reads its text."""
+    return library_cast(binder, literals.constant(TEXT, to_text(type_)(value)), type_)
 
 
 def as_numeric(binder: Binder, x: Typed) -> Typed:

@@ -1,7 +1,7 @@
-"""Conditions of the columnar engine: comparisons, logic, IS, BETWEEN, OVERLAPS; IN, EXISTS, ANY and ALL.
+"""Conditions that only the columnar engine has: EXISTS, ANY, ALL and IN of a query, OVERLAPS.
 
 Each handler takes a node of the syntax tree and the scope it stands in, and gives typed DuckDB text.
-Subqueries in expressions are bound here, scalar ones too.
+Subqueries in expressions are bound here, scalar ones too. Other conditions become typed trees (``trees``).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import arrays, casts
+from herdpy_sql.columnar import arrays
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.casts import common_type, unify
-from herdpy_sql.columnar.comparisons import COMPARISONS, comparable, compare, condition, is_row, row_compare
+from herdpy_sql.columnar.casts import unify
+from herdpy_sql.columnar.emit import comparable, compare, row_compare
 from herdpy_sql.duck import TIMES, Typed, elements, let, once, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.syntax import leaves, quantifier
+from herdpy_sql.expr.conditions import COMPARISONS
+from herdpy_sql.expr.syntax import is_row, leaves, quantifier
 from herdpy_sql.types import BOOLEAN, Base
 
 if TYPE_CHECKING:
@@ -53,34 +54,10 @@ def _any_of(function: str, test: str) -> str:
     return f"CASE WHEN {found} = {decided} THEN {decided} {unknown} ELSE {rest} END"
 
 
-@handles(exp.In)
-def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
+def in_query(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """``left IN (subquery)``."""
     query = node.args.get("query")
-    if query is not None:
-        return _quantified(binder, node.this, "=", query, scope, "ANY")
-    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
-        return _quantified(binder, node.this, "=", node.expressions[0], scope, "ANY")
-    if not node.expressions:
-        raise SqlError("42601", "syntax error: IN requires a list in parentheses")
-    if is_row(node.this):
-        left = binder.bind_all(node.this.expressions, scope)
-        parts = [
-            row_compare(binder, "=", left, binder.bind_all(r.expressions, scope)) for r in node.expressions
-        ]
-        return typed("(" + " OR ".join(p.sql for p in parts) + ")", BOOLEAN, *parts)
-    x = binder.bind(node.this, scope)
-    values = binder.bind_all(node.expressions, scope)
-    if x.unknown:
-        x = casts.settle(binder, x, common_type([x, *values], "IN"))
-    return once(x, lambda x: _in_list(binder, x, values))
-
-
-def _in_list(binder: Binder, x: Typed, values: list[Typed]) -> Typed:
-    pairs = [comparable(binder, "=", x, v) for v in values]
-    lefts = {left for left, _ in pairs}
-    if len(lefts) == 1:
-        return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
-    return typed("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", BOOLEAN, x, *values)
+    return _quantified(binder, node.this, "=", query or node.expressions[0], scope, "ANY")
 
 
 def compared_row(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope) -> Typed:
@@ -190,145 +167,12 @@ def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope
     return replace(result, vars=result.vars | bound.vars)
 
 
-@handles(*COMPARISONS)
-def _compare(binder: Binder, node: Any, scope: Scope) -> Typed:
-    symbol = COMPARISONS[type(node)]
-    right = quantifier(node.expression)
+def comparison(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """A comparison with ANY or ALL, or of a row with a subquery's."""
+    symbol, right = COMPARISONS[type(node)], quantifier(node.expression)
     if isinstance(right, (exp.Any, exp.All)):
         return quantified(binder, node.this, symbol, right, scope)
-    if is_row(node.this) and is_row(right):
-        return row_compare(
-            binder,
-            symbol,
-            binder.bind_all(node.this.expressions, scope),
-            binder.bind_all(right.expressions, scope),
-        )
-    if is_row(node.this) and isinstance(right, (exp.Query, exp.Subquery)):
-        return compared_row(binder, node.this, symbol, right, scope)
-    return compare(binder, symbol, binder.bind(node.this, scope), binder.bind(right, scope))
-
-
-@handles(exp.NullSafeEQ, exp.NullSafeNEQ)
-def _distinct_from(binder: Binder, node: Any, scope: Scope) -> Typed:
-    if is_row(node.this) and is_row(node.expression):
-        return _distinct_rows(binder, node, scope)
-    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
-    left, right = comparable(binder, "=", a, b)
-    word = "IS DISTINCT FROM" if isinstance(node, exp.NullSafeNEQ) else "IS NOT DISTINCT FROM"
-    return typed(f"({left} {word} {right})", BOOLEAN, a, b)
-
-
-def _distinct_rows(binder: Binder, node: Any, scope: Scope) -> Typed:
-    left, right = node.this.expressions, node.expression.expressions
-    if len(left) != len(right):
-        raise SqlError("42601", "unequal number of entries in row expressions")
-    parts = [
-        _distinct_from(binder, type(node)(this=a.copy(), expression=b.copy()), scope)
-        for a, b in zip(left, right, strict=True)
-    ]
-    word = " OR " if isinstance(node, exp.NullSafeNEQ) else " AND "
-    return typed("(" + word.join(part.sql for part in parts) + ")", BOOLEAN, *parts)
-
-
-@handles(exp.Between)
-def _between(binder: Binder, node: Any, scope: Scope) -> Typed:
-    if is_row(node.this) and is_row(node.args["low"]) and is_row(node.args["high"]):
-        return _row_between(binder, node, scope)
-    x = binder.bind(node.this, scope)
-    low, high = binder.bind(node.args["low"], scope), binder.bind(node.args["high"], scope)
-    divide = [_divides(node)] * 2
-    inside = _range(binder, x, low, high, divide)
-    if node.args.get("symmetric"):
-        other = _range(binder, x, high, low, divide)
-        return typed(f"({inside.sql} OR {other.sql})", BOOLEAN, x, low, high)
-    return inside
-
-
-def _row_between(binder: Binder, node: Any, scope: Scope) -> Typed:
-    x, low, high = (
-        binder.bind_all(one.expressions, scope) for one in (node.this, node.args["low"], node.args["high"])
-    )
-    ends = [(low, high), (high, low)] if node.args.get("symmetric") else [(low, high)]
-    tests = [
-        [row_compare(binder, ">=", x, first), row_compare(binder, "<=", x, last)] for first, last in ends
-    ]
-    text = " OR ".join(f"({above.sql} AND {below.sql})" for above, below in tests)
-    return typed(f"({text})", BOOLEAN, *x, *low, *high)
-
-
-def _range(binder: Binder, x: Typed, low: Typed, high: Typed, divide: list[bool]) -> Typed:
-    above, below = compare(binder, ">=", x, low), compare(binder, "<=", x, high)
-    return typed(_conjunction("AND", [above.sql, below.sql], divide), BOOLEAN, above, below)
-
-
-# ---------------------------------------------------------------------------- logic
-
-
-@handles(exp.And, exp.Or)
-def _logic(binder: Binder, node: Any, scope: Scope) -> Typed:
-    word = "AND" if isinstance(node, exp.And) else "OR"
-    nodes = []
-    cls = type(node)
-    stack = [node]
-    while stack:  # a long chain is a deep tree to the left
-        one = stack.pop()
-        if isinstance(one, cls):
-            stack += [one.expression, one.this]
-        else:
-            nodes.append(one)
-    parts = [condition(binder, binder.bind(one, scope), word) for one in nodes]
-    texts = [part.sql for part in parts]
-    return typed(_conjunction(word, texts, [_divides(one) for one in nodes]), BOOLEAN, *parts)
-
-
-def _conjunction(word: str, texts: list[str], divide: list[bool]) -> str:
-    """``texts`` joined by AND or OR; a division is not evaluated when what is before it decides.
-
-    DuckDB reorders conditions, and what stands before a division often guards it.
-    """
-    joint, guard = f" {word} ", "FALSE" if word == "AND" else "TRUE"
-    end, rest = len(texts), ""
-    for i in range(len(texts) - 1, 0, -1):  # each text is there twice, however many divisions there are
-        if divide[i]:
-            rest = joint.join(texts[i:end]) + rest
-            before = joint.join(texts[_last_division(divide, i) : i])
-            rest, end = f"{joint}CASE WHEN ({before}) IS NOT {guard} THEN ({rest}) END", i
-    return "(" + joint.join(texts[:end]) + rest + ")"
-
-
-def _last_division(divide: list[bool], before: int) -> int:
-    """Where the last text that divides begins; 0 where none does."""
-    return next((i for i in range(before - 1, 0, -1) if divide[i]), 0)
-
-
-def _divides(node: exp.Expression) -> bool:
-    """Whether a division is anywhere in it."""
-    found = node.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Anonymous)
-    return any(not isinstance(one, exp.Anonymous) or str(one.this).lower() in {"div", "mod"} for one in found)
-
-
-@handles(exp.Not)
-def _not(binder: Binder, node: Any, scope: Scope) -> Typed:
-    x = condition(binder, binder.bind(node.this, scope), "NOT")
-    return typed(f"(NOT {x.sql})", BOOLEAN, x)
-
-
-@handles(exp.Is)
-def _is(binder: Binder, node: Any, scope: Scope) -> Typed:
-    right = node.expression
-    word = "IS NOT" if node.args.get("negate") else "IS"
-    if isinstance(right, exp.Boolean):
-        x = condition(binder, binder.bind(node.this, scope), "IS TRUE" if right.this else "IS FALSE")
-        value = "true" if right.this else "false"
-        kind = "IS DISTINCT FROM" if node.args.get("negate") else "IS NOT DISTINCT FROM"
-        return typed(f"({x.sql} {kind} {value})", BOOLEAN, x)
-    if isinstance(right, exp.Null):
-        if is_row(node.this):
-            parts = binder.bind_all(node.this.expressions, scope)
-            return typed("(" + " AND ".join(f"{p.sql} {word} NULL" for p in parts) + ")", BOOLEAN, *parts)
-        x = casts.settle_text(binder, binder.bind(node.this, scope))
-        return typed(f"({x.sql} {word} NULL)", BOOLEAN, x)
-    raise SqlError("0A000", f"IS {right.sql()} is not supported")
+    return compared_row(binder, node.this, symbol, right, scope)
 
 
 @handles(exp.Overlaps)

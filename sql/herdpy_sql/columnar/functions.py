@@ -12,11 +12,10 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import aggregates, library, rows
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
-from herdpy_sql.columnar.comparisons import is_row
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, named_call
+from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, is_row, named_call
 from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.types import DOUBLE, TIMESTAMPTZ, UUID
 

@@ -7,12 +7,13 @@ are read while the statement is parsed.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from herdpy_sql.duck import Typed, column_dec, duck_type, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.binder import number
-from herdpy_sql.types import NUMERIC, Base, SqlType
-from herdpy_sql.values import from_text
+from herdpy_sql.types import NUMERIC, UNKNOWN, Base, SqlType
+from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.form import quote
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.moments import parse_zoned
@@ -42,16 +43,42 @@ def decimal_literal(value: Decimal) -> Typed:
 def number_literal(text: str) -> Typed:
     """A number as it is written, with its sign: -2147483648 is an INTEGER."""
     found = number(text)
-    if found.type.base is Base.NUMERIC:
-        assert isinstance(found.value, Decimal)
-        return decimal_literal(found.value)
-    value, type_ = str(found.value), found.type
-    if type_.base is Base.BIGINT or value == _LEAST:  # DuckDB reads the digits without the sign
-        return Typed(f"CAST('{value}' AS {duck_type(type_)})", type_, literal=value)
-    return Typed(f"({value})" if value[0] == "-" else value, type_, literal=value)
+    return constant(found.type, found.value)
 
 
-_LEAST = str(-(2**31))
+_LEAST = -(2**31)
+_LONG = (Base.INTEGER, Base.BIGINT)
+
+
+def constant(type_: SqlType, value: Any) -> Typed:
+    """A datum, or NULL, as a constant; with type UNKNOWN, the text whose place will type it.
+
+    An array with elements is ``casts.array_constant``.
+    """
+    base = type_.base
+    if base is Base.UNKNOWN:
+        return Typed("", UNKNOWN, literal=value) if value is not None else Typed("NULL", UNKNOWN, null=True)
+    if value is None:
+        return null(type_)
+    if base is Base.INTEGER and value != _LEAST:
+        text = str(value)
+        return Typed(text if value >= 0 else f"({text})", type_, literal=text)
+    if base in _LONG:  # DuckDB reads the digits without the sign
+        return Typed(f"CAST('{value}' AS {duck_type(type_)})", type_, literal=str(value))
+    if base is Base.NUMERIC:
+        return decimal_literal(value)
+    duck = FORMS[base].duck
+    if duck.constant is not None:
+        return Typed(duck.constant(value), type_)
+    return Typed(f"{duck.reader}({quote(to_text(type_)(value))})", type_)
+
+
+def null(type_: SqlType) -> Typed:
+    """NULL of a type."""
+    if type_.base is Base.ARRAY:
+        return Typed(f"CAST(NULL AS {duck_type(type_)})", type_.element_type, array=type_.dimensions)
+    dec = column_dec(type_)
+    return Typed(f"CAST(NULL AS {duck_type(type_, dec)})", type_, dec)
 
 
 def parse(x: Typed, text: str, target: SqlType) -> Typed:

@@ -20,13 +20,14 @@ from herdpy_sql.columnar import casts, grouping, relations
 from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.comparisons import condition, is_row, order_key
+from herdpy_sql.columnar.comparisons import order_key
+from herdpy_sql.columnar.emit import condition
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
 from herdpy_sql.columnar.with_queries import bind_with
 from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.output_names import output_name
-from herdpy_sql.expr.syntax import identifier
+from herdpy_sql.expr.syntax import identifier, is_row
 from herdpy_sql.types import BIGINT, TEXT, Base
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from herdpy_sql.columnar import casts, set_returning
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.comparisons import comparable, condition
+from herdpy_sql.columnar.emit import comparable, condition
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays

@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles, unsupported
-from herdpy_sql.columnar.comparisons import is_row, order_key
+from herdpy_sql.columnar.comparisons import order_key
 from herdpy_sql.columnar.scope import Rel, Scope, table_column, text
 from herdpy_sql.duck import Typed, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.syntax import identifier
+from herdpy_sql.expr.syntax import identifier, is_row
 from herdpy_sql.library import Resolved
 from herdpy_sql.types import BOOLEAN, TEXT
 from herdpy_sql.values.form import quote

@@ -11,12 +11,12 @@ from sqlglot import exp
 from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401 - registers itself
 from herdpy_sql.columnar import arithmetic as _arithmetic  # noqa: F401
 from herdpy_sql.columnar import casts, queries
-from herdpy_sql.columnar import conditions as _conditions  # noqa: F401
 from herdpy_sql.columnar import functions as _functions  # noqa: F401
 from herdpy_sql.columnar import library_calls as _library_calls  # noqa: F401
 from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
 from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
 from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
+from herdpy_sql.columnar import trees as _trees  # noqa: F401
 from herdpy_sql.columnar import windows as _windows  # noqa: F401
 from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
@@ -25,7 +25,8 @@ from herdpy_sql.columnar.scope import BoundQuery
 from herdpy_sql.duck import Typed, numeric_text, over_elements, retyped, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of
+from herdpy_sql.expr.coerce import Params
+from herdpy_sql.types import NUMERIC, TEXT, Base, SqlType, array_of
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -91,22 +92,14 @@ def _translated(
     daring: int,
 ) -> tuple[ColumnarQuery, int]:
     """As :func:`translate`; and how boldly more digits were taken to fit than are known to."""
-    binder = Binder(catalog, queries.bind_query, given=given or {}, daring=daring)
-    for i, type_ in enumerate(param_types):
-        binder.params[i + 1] = type_
+    params = Params(param_types)
+    binder = Binder(catalog, queries.bind_query, given=given or {}, params=params, daring=daring)
     try:
         bound = binder.query(query, None, settle=targets is None)
     except RecursionError:
         raise SqlError("54001", "stack depth limit exceeded") from None
     if targets is not None:
         bound = _settled(binder, bound, targets)
-    for number, type_ in binder.params.items():
-        if type_.base is Base.UNKNOWN:
-            binder.params[number] = TEXT
-    count = max(binder.params, default=0)
-    types = tuple(
-        binder.params.get(n, TEXT if n > len(param_types) else UNKNOWN) for n in range(1, count + 1)
-    )
     sql, columns = _output(bound)
     if len(sql) > MAX_TEXT:
         raise too_complex(len(sql))
@@ -116,7 +109,7 @@ def _translated(
         scans=tuple(_scan(needs, binder) for needs in binder.scans if needs.table.id >= 0),
         given=tuple(_scan(needs, binder) for needs in binder.scans if needs.table.id < 0),
         columns=columns,
-        param_types=types,
+        param_types=params.types,
         marks=marks,
         surrogates=tuple(binder.surrogates),
         routines=tuple(binder.routines),
@@ -194,4 +187,6 @@ def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:
 
 def _scan(needs: ScanNeeds, binder: Binder) -> Scan:
     positions = tuple(needs.positions) or ((*needs.table.key_positions, 0)[0],)
-    return Scan(needs.name, needs.table, positions, key_range(needs.table, needs.bounded, binder.params))
+    return Scan(
+        needs.name, needs.table, positions, key_range(needs.table, needs.bounded, binder.params.types)
+    )

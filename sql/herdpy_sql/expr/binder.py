@@ -83,16 +83,22 @@ class ExprBinder:
     Args:
         handlers: what binds a node, by the node's class.
         otherwise: what binds a node of another class.
+        depth: how deep the expression is nested in another one.
     """
 
     def __init__(
-        self, scope: ColumnScope, params: Params, handlers: Mapping[type, Handler], otherwise: Handler
+        self,
+        scope: ColumnScope,
+        params: Params,
+        handlers: Mapping[type, Handler],
+        otherwise: Handler,
+        depth: int = 0,
     ) -> None:
         self.scope = scope
         self.params = params
         self._handlers = handlers
         self._otherwise = otherwise
-        self._depth = 0
+        self._depth = depth
 
     def bind(self, node: exp.Expression) -> n.Expr:
         """Bind one node and what is under it."""
@@ -107,12 +113,7 @@ class ExprBinder:
 
     def condition(self, node: exp.Expression, what: str) -> n.Expr:
         """Bind as BOOLEAN."""
-        bound = self.bind(node)
-        if bound.type.base not in {Base.BOOLEAN, Base.UNKNOWN}:
-            raise SqlError(
-                "42804", f"argument of {what} must be type boolean, not type {bound.type.base.value}"
-            )
-        return coerce(bound, BOOLEAN, "implicit", self.params)
+        return as_condition(self.bind(node), what, self.params)
 
     def typed(self, node: exp.Expression) -> n.Expr:
         """Bind, and make TEXT of what is of unknown type."""
@@ -233,6 +234,15 @@ class ExprBinder:
 
     def not_own(self, node: exp.Expression) -> n.Expr:
         raise NotOwn(function_name(node))
+
+
+def as_condition(bound: n.Expr, what: str, params: Params) -> n.Expr:
+    """A BOOLEAN; SqlError 42804 naming the place."""
+    if bound.type.base is Base.BOOLEAN:
+        return bound
+    if bound.type.base is not Base.UNKNOWN:
+        raise SqlError("42804", f"argument of {what} must be type boolean, not type {bound.type.name}")
+    return coerce(bound, BOOLEAN, "implicit", params)
 
 
 def number(text: str) -> n.Const:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from herdpy.codec.kinds import Grid
+from herdpy.codec.kinds import sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import STRINGS, cast_function, castable
 from herdpy_sql.expr.compile import folded
@@ -15,6 +15,7 @@ from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
 from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
+from herdpy_sql.values.reg_types import REG_TYPES
 from herdpy_sql.values.strings import check_text
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _wider(chosen: SqlType, one: SqlType, what: str) -> SqlType:
 
 def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     if isinstance(expr, Param):
+        if target.base in REG_TYPES:
+            return Cast(target, params.fix(expr, TEXT), None)
         return params.fix(expr, target)
     if not isinstance(expr, Const):
         return replace(expr, type=TEXT)
@@ -143,6 +146,8 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
     if text is None:
         return Const(target, None)
     assert isinstance(text, str)
+    if target.base in REG_TYPES:  # a name, which the catalog is asked for when the statement runs
+        return Cast(target, Const(TEXT, text), None)
     if target.element is Base.TIMESTAMPTZ:
         from_text(target)(text)  # what is wrong with it is told now
         return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
@@ -153,6 +158,6 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
     if context == "explicit" and target.base in STRINGS:
         return Const(TEXT, check_text(text))
     value = from_text(target)(text)
-    if target.base is Base.ARRAY and isinstance(value, Grid):
-        target = with_dimensions(target, len(value.sizes))
+    if target.base is Base.ARRAY:
+        target = with_dimensions(target, len(sizes_of(value)) or target.dimensions)
     return Const(target, value)

@@ -589,16 +589,19 @@ _NO_CLOCK = Clock(0, 0)
 
 def folded(expr: n.Expr) -> n.Expr:
     """``expr``, or its value when its parts are constants and it does not look at the clock."""
-    if isinstance(expr, n.Const | n.Now | n.Random | n.SequenceCall):
-        return expr
     if isinstance(expr, n.And | n.Or):
         return _folded_logic(expr)
-    if _strict(expr) and any(isinstance(part, n.Const) and part.value is None for part in n.children(expr)):
+    if isinstance(expr, n.SequenceCall):
+        return expr
+    parts = n.children(expr)
+    constants = [part for part in parts if type(part) is n.Const]
+    if not constants:
+        return expr
+    if _strict(expr) and any(part.value is None for part in constants) and not n.is_foreign(expr):
         return n.Const(expr.type, None)
     if isinstance(expr, n.Call | n.Cast) and expr.function is not None and expr.function.needs_clock:
         return expr
-    parts = n.children(expr)
-    if not parts or not all(isinstance(part, n.Const) for part in parts):
+    if len(constants) < len(parts):
         return expr
     try:
         return n.Const(expr.type, compile_expr(expr)((), (), _NO_CLOCK))
@@ -619,6 +622,8 @@ def _folded_logic(expr: n.And | n.Or) -> n.Expr:
     kept: list[n.Expr] = []
     for arg in expr.args:
         if arg == decides:
+            if n.is_foreign(expr):
+                return expr
             return decides
         if arg != neutral and not (isinstance(arg, n.Const) and arg in kept):
             kept.append(arg)

@@ -16,12 +16,12 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.coerce import coerce, common_type, unify
+from herdpy_sql.expr.coerce import Params, coerce, common_type, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import compare, compared_type, distinct
+from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct
 from herdpy_sql.expr.resolve import no_operator
-from herdpy_sql.expr.syntax import bare, leaves, quantifier
+from herdpy_sql.expr.syntax import bare, is_row, leaves, quantifier
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, array_of
 from herdpy_sql.values.arrays import split_array
@@ -42,9 +42,7 @@ def quantified(binder: ExprBinder, left: exp.Expression, op: str, right: exp.Any
         raise NotOwn("ALL" if every else "ANY")
     arg = binder.bind(left)
     found = _among(binder, arg, array)
-    if not every:
-        return found
-    return replace(found, negated=True) if isinstance(found, n.In) else folded(n.Not(BOOLEAN, found))
+    return negated(found) if every else found
 
 
 def _among(binder: ExprBinder, arg: n.Expr, array: exp.Expression) -> n.Expr:
@@ -127,14 +125,15 @@ def member(binder: ExprBinder, arg: n.Expr, items: list[n.Expr]) -> n.Expr:
             coerce(item, shared, "implicit", binder.params) if item.type.base is Base.UNKNOWN else item
             for item in items
         ]
-    parts = [compare("=", arg, item, binder.params) for item in items]
-    comparisons = [part for part in parts if isinstance(part, n.Comparison)]
-    if (
-        len(comparisons) == len(parts)
-        and len({id(one.left) if one.left is arg else one.left for one in comparisons}) == 1
-    ):
-        return n.In(BOOLEAN, comparisons[0].left, tuple(one.right for one in comparisons), False)
-    return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, tuple(parts)))
+    pairs = [comparable("=", arg, item, binder.params) for item in items]
+    first = pairs[0][0]
+    if not all(left is first or left == first for left, _ in pairs):
+        if shared is None:
+            parts = [folded(n.Comparison(BOOLEAN, "=", left, right)) for left, right in pairs]
+            return folded(n.Or(BOOLEAN, tuple(parts)))
+        first = coerce(arg, shared, "implicit", binder.params)
+        pairs = [(first, coerce(item, shared, "implicit", binder.params)) for item in items]
+    return folded(n.In(BOOLEAN, first, tuple([right for _, right in pairs]), False))
 
 
 def conjunction(binder: ExprBinder, node: exp.Expression) -> n.Expr:
@@ -153,58 +152,68 @@ def negation(binder: ExprBinder, node: exp.Not) -> n.Expr:
 
 
 def is_(binder: ExprBinder, node: exp.Is) -> n.Expr:
-    """IS [NOT] NULL, TRUE or FALSE."""
+    """IS [NOT] NULL, TRUE or FALSE; a row is NULL if all its fields are, and NOT NULL if none is."""
     negate = bool(node.args.get("negate"))
     what = node.expression
-    if isinstance(node.this, exp.Tuple):
-        raise NotOwn("row IS NULL")
     if isinstance(what, exp.Null):
-        return folded(n.IsNull(BOOLEAN, binder.typed(node.this), negate))
+        if not is_row(node.this):
+            return folded(n.IsNull(BOOLEAN, binder.typed(node.this), negate))
+        fields = [folded(n.IsNull(BOOLEAN, binder.typed(one), negate)) for one in node.this.expressions]
+        return folded(n.And(BOOLEAN, tuple(fields)))
     if isinstance(what, exp.Boolean):
         name = f"IS {'NOT ' if negate else ''}{'TRUE' if what.this else 'FALSE'}"
         return folded(n.IsTruth(BOOLEAN, binder.condition(node.this, name), bool(what.this), negate))
-    raise NotOwn("IS")
+    raise SqlError("0A000", f"IS {what.sql('postgres')} is not supported")
 
 
 def comparison(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """A comparison of two values, of two rows (``=`` and ``<>``), or of a value with ANY of an array."""
-    op = _COMPARISONS[type(node)]
+    op = COMPARISONS[type(node)]
     left, right = bare(node.this), quantifier(bare(node.expression))
     if isinstance(right, exp.Any | exp.All):
         return quantified(binder, left, op, right)
-    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
-        return _rows(binder, op, left, right)
+    if is_row(left) and is_row(right):
+        return rows(op, _fields(binder, left), _fields(binder, right), binder.params)
     return compare(op, binder.bind(left), binder.bind(right), binder.params)
 
 
-def _rows(binder: ExprBinder, op: str, left: exp.Tuple, right: exp.Tuple) -> n.Expr:
-    if len(left.expressions) != len(right.expressions):
+def _fields(binder: ExprBinder, row: exp.Expression) -> list[n.Expr]:
+    return [binder.bind(one) for one in row.expressions]
+
+
+def rows(op: str, left: Sequence[n.Expr], right: Sequence[n.Expr], params: Params) -> n.Expr:
+    """A comparison of two rows, field by field. SqlError 42601 where one is longer."""
+    if len(left) != len(right):
         raise SqlError("42601", "unequal number of entries in row expressions")
-    pairs = [
-        (binder.bind(a), binder.bind(b)) for a, b in zip(left.expressions, right.expressions, strict=True)
-    ]
+    pairs = list(zip(left, right, strict=True))
     if op not in {"=", "<>"}:
-        return _ordered_rows(binder, op, pairs)
-    parts = tuple(compare(op, a, b, binder.params) for a, b in pairs)
+        return _ordered_rows(op, pairs, params)
+    parts = tuple([compare(op, a, b, params) for a, b in pairs])
     if len(parts) == 1:
         return parts[0]
     return folded(n.And(BOOLEAN, parts) if op == "=" else n.Or(BOOLEAN, parts))
 
 
-def _ordered_rows(binder: ExprBinder, op: str, pairs: Sequence[tuple[n.Expr, n.Expr]]) -> n.Expr:
+def _ordered_rows(op: str, pairs: Sequence[tuple[n.Expr, n.Expr]], params: Params) -> n.Expr:
     """``(a, b) < (x, y)`` as ``a < x OR (a = x AND b < y)``: the first that differ decide, NULLs too."""
     *before, (a, b) = pairs
-    found = compare(op, a, b, binder.params)
+    found = compare(op, a, b, params)
     for a, b in reversed(before):
-        less, same = compare(op[0], a, b, binder.params), compare("=", a, b, binder.params)
+        less, same = compare(op[0], a, b, params), compare("=", a, b, params)
         found = folded(n.Or(BOOLEAN, (less, folded(n.And(BOOLEAN, (same, found))))))
     return found
 
 
 def is_distinct(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """IS [NOT] DISTINCT FROM."""
+    """IS [NOT] DISTINCT FROM, of values or of rows."""
     same = isinstance(node, exp.NullSafeEQ)
-    return distinct(binder.bind(node.this), binder.bind(node.expression), same, binder.params)
+    if not (is_row(node.this) and is_row(node.expression)):
+        return distinct(binder.bind(node.this), binder.bind(node.expression), same, binder.params)
+    left, right = _fields(binder, node.this), _fields(binder, node.expression)
+    if len(left) != len(right):
+        raise SqlError("42601", "unequal number of entries in row expressions")
+    parts = tuple([distinct(a, b, same, binder.params) for a, b in zip(left, right, strict=True)])
+    return folded(n.And(BOOLEAN, parts) if same else n.Or(BOOLEAN, parts))
 
 
 def in_(binder: ExprBinder, node: exp.In) -> n.Expr:
@@ -214,25 +223,46 @@ def in_(binder: ExprBinder, node: exp.In) -> n.Expr:
     if node.args.get("field") is not None:
         raise NotOwn("IN")
     left = bare(node.this)
-    if isinstance(left, exp.Tuple):
-        rows = [bare(row) for row in node.expressions]
-        if not all(isinstance(row, exp.Tuple) for row in rows):
-            raise NotOwn("row IN")
-        parts = tuple(_rows(binder, "=", left, row) for row in rows)  # type: ignore[arg-type]
-        return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, parts))
-    return member(binder, binder.bind(left), [binder.bind(item) for item in node.expressions])
+    if not node.expressions:
+        raise SqlError("42601", "syntax error: IN requires a list in parentheses")
+    if not is_row(left):
+        return member(binder, binder.bind(left), [binder.bind(item) for item in node.expressions])
+    fields = _fields(binder, left)
+    parts = []
+    for item in node.expressions:
+        row = bare(item)
+        if not is_row(row):
+            raise no_operator("=", [SqlType(Base.RECORD), binder.bind(row).type])
+        parts.append(rows("=", fields, _fields(binder, row), binder.params))
+    return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, tuple(parts)))
 
 
 def between(binder: ExprBinder, node: exp.Between) -> n.Expr:
-    """BETWEEN; one node where both comparisons are over the same value."""
-    if node.args.get("symmetric"):
-        raise NotOwn("BETWEEN SYMMETRIC")
-    arg = binder.bind(node.this)
-    low, high = binder.bind(node.args["low"]), binder.bind(node.args["high"])
-    first, second = compare(">=", arg, low, binder.params), compare("<=", arg, high, binder.params)
+    """BETWEEN [SYMMETRIC], of values or of rows."""
+    ends = (node.this, node.args["low"], node.args["high"])
+    both = bool(node.args.get("symmetric"))
+    params = binder.params
+    if all(map(is_row, ends)):
+        fields, first, last = (_fields(binder, one) for one in ends)
+        found = [_rows_within(fields, first, last, params)]
+        found += [_rows_within(fields, last, first, params)] * both
+    else:
+        arg, low, high = (binder.bind(one) for one in ends)
+        found = [within(arg, low, high, params)]
+        found += [within(arg, high, low, params)] * both
+    return folded(n.Or(BOOLEAN, tuple(found))) if both else found[0]
+
+
+def within(arg: n.Expr, low: n.Expr, high: n.Expr, params: Params) -> n.Expr:
+    """``arg BETWEEN low AND high``; one node where both comparisons are over the same value."""
+    first, second = compare(">=", arg, low, params), compare("<=", arg, high, params)
     if isinstance(first, n.Comparison) and isinstance(second, n.Comparison) and first.left == second.left:
         return n.Between(BOOLEAN, first.left, first.right, second.right)
     return folded(n.And(BOOLEAN, (first, second)))
+
+
+def _rows_within(arg: list[n.Expr], low: list[n.Expr], high: list[n.Expr], params: Params) -> n.Expr:
+    return folded(n.And(BOOLEAN, (rows(">=", arg, low, params), rows("<=", arg, high, params))))
 
 
 def like(binder: ExprBinder, node: exp.Expression) -> n.Expr:
@@ -353,6 +383,8 @@ def _settled_case(case: n.Case) -> n.Expr:
         return case
     kept: list[tuple[n.Expr, n.Expr]] = []
     default = case.default
+    if not any(isinstance(when, n.Const) for when, _ in case.whens) or n.is_foreign(case):
+        return case
     for when, then in case.whens:
         if isinstance(when, n.Const):
             if when.value is True:
@@ -363,7 +395,7 @@ def _settled_case(case: n.Case) -> n.Expr:
     return replace(case, whens=tuple(kept), default=default) if kept else default
 
 
-_COMPARISONS: dict[type, str] = {
+COMPARISONS: dict[type, str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -372,7 +404,7 @@ _COMPARISONS: dict[type, str] = {
     exp.GTE: ">=",
 }
 CONDITIONS: dict[type, Handler] = {
-    **dict.fromkeys(_COMPARISONS, comparison),
+    **dict.fromkeys(COMPARISONS, comparison),
     exp.And: conjunction,
     exp.Or: disjunction,
     exp.Not: negation,

@@ -7,7 +7,9 @@ asks of a tree stands below the nodes; of these functions only :func:`rebuild` r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from herdpy_sql.types import BOOLEAN, Base, SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.duck import Typed
@@ -244,45 +246,48 @@ class SequenceCall(Expr, frozen=True):
     args: tuple[Expr, ...]
 
 
+class Foreign(Expr, frozen=True):
+    """What the tree does not look into: syntax that one engine alone has, such as a subquery or an aggregate.
+
+    Aggregates and columns inside decide which rows there are, so no folding may drop it.
+    """
+
+
 TRUE = Const(BOOLEAN, True)
 FALSE = Const(BOOLEAN, False)
 
 
-_INTEGERS = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
+_EXACT = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC})
+_FLOATS = frozenset({Base.REAL, Base.DOUBLE})
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct parts of an expression, in the order they are evaluated."""
-    match expr:
-        case (
-            Call(args=args)
-            | SequenceCall(args=args)
-            | Coalesce(args=args)
-            | Extreme(args=args)
-            | And(args=args)
-            | Or(args=args)
-        ):
-            return args
-        case Chain():
-            return (expr.first, *(right for _, right in expr.steps if right is not None))
-        case Comparison() | Distinct():
-            return (expr.left, expr.right)
-        case Cast(arg=arg) | Not(arg=arg) | IsNull(arg=arg) | IsTruth(arg=arg):
-            return (arg,)
-        case Case():
-            operand = () if expr.operand is None else (expr.operand,)
-            return (*operand, *(part for when in expr.whens for part in when), expr.default)
-        case NullIf():
-            return (expr.left, expr.comparison)
-        case In():
-            return (expr.arg, *expr.items)
-        case Between():
-            return (expr.arg, expr.low, expr.high)
-        case Like():
-            return (expr.arg, expr.pattern, expr.escape)
-        case _:
-            return ()
+    parts = _PARTS.get(type(expr))
+    return () if parts is None else parts(expr)
+
+
+def _of_case(expr: Case) -> tuple[Expr, ...]:
+    operand = () if expr.operand is None else (expr.operand,)
+    return (*operand, *(part for when in expr.whens for part in when), expr.default)
+
+
+def _of_chain(expr: Chain) -> tuple[Expr, ...]:
+    return (expr.first, *(right for _, right in expr.steps if right is not None))
+
+
+_PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+    **dict.fromkeys((Call, SequenceCall, Coalesce, Extreme, And, Or), attrgetter("args")),
+    **dict.fromkeys((Comparison, Distinct), attrgetter("left", "right")),
+    **dict.fromkeys((Cast, Not, IsNull, IsTruth), lambda expr: (expr.arg,)),
+    Chain: _of_chain,
+    Case: _of_case,
+    NullIf: attrgetter("left", "comparison"),
+    In: lambda expr: (expr.arg, *expr.items),
+    Between: attrgetter("arg", "low", "high"),
+    Like: attrgetter("arg", "pattern", "escape"),
+}
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -309,10 +314,15 @@ def is_volatile(expr: Expr) -> bool:
     return any(isinstance(one, Random | SequenceCall) for one in walk(expr))
 
 
+def is_foreign(expr: Expr) -> bool:
+    """Whether a part of it is :class:`Foreign`."""
+    return any(isinstance(one, Foreign) for one in walk(expr))
+
+
 def is_constant(expr: Expr) -> bool:
     """Whether it is the same whatever the row, the parameters, the clock and the dice are."""
     for one in walk(expr):
-        if isinstance(one, ColumnRef | Param | Now | Random | SequenceCall):
+        if isinstance(one, ColumnRef | Param | Now | Random | SequenceCall | Foreign):
             return False
         if isinstance(one, Call | Cast) and one.function is not None and one.function.needs_clock:
             return False
@@ -331,12 +341,10 @@ def split_conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
 def comparable_as_is(left: SqlType, right: SqlType) -> bool:
     """Whether datums of the two types compare without a conversion."""
     a, b = left.base, right.base
-    exact = _INTEGERS | {Base.NUMERIC}
-    floats = {Base.REAL, Base.DOUBLE}
     return (
         a is b
-        or (a in exact and b in exact)
-        or (a in floats and b in floats)
+        or (a in _EXACT and b in _EXACT)
+        or (a in _FLOATS and b in _FLOATS)
         or (a in _STRINGS and b in _STRINGS and (a is Base.CHAR) == (b is Base.CHAR))
     )
 

@@ -14,7 +14,7 @@ from herdpy_sql.expr.nodes import NOT_OWN, NotOwn, comparable_as_is
 from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
 from herdpy_sql.expr.resolve import Signature, choose, no_operator
 from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
-from herdpy_sql.types import BOOLEAN, Base, SqlType
+from herdpy_sql.types import BOOLEAN, FACTS, Base, SqlType
 from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ def _chosen(op: str, left: Base, right: Base) -> Signature | None:
 
 def comparable(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr, n.Expr]:
     """Both sides as datums that compare as they are; no cast where none is needed."""
+    if left.type.base is right.type.base and left.type.base in _AS_THEY_ARE:
+        return left, right
     chosen = _chosen(op, left.type.base, right.type.base)
     if chosen is None:
         raise no_operator(op, (left.type, right.type))
@@ -116,6 +118,8 @@ def comparable(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.
 
 
 _WHOLE = frozenset({Base.ARRAY, Base.ENUM})
+_AS_THEY_ARE = frozenset(base for base, facts in FACTS.items() if facts.comparable) - _WHOLE
+"""Types whose values compare with each other."""
 
 
 def _alike(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr, n.Expr]:
@@ -134,16 +138,14 @@ def _alike(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr
     )
 
 
+_NO_CAST = STRINGS | {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC}
+
+
 def _side(side: n.Expr, wanted: Base, params: Params) -> n.Expr:
-    target = SqlType(wanted)
     if side.type.base is wanted:
         return side
-    numbers = {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC}
-    if (
-        side.type.base is not Base.UNKNOWN
-        and wanted in numbers | STRINGS
-        and comparable_as_is(side.type, target)
-    ):
+    target = SqlType(wanted)
+    if side.type.base is not Base.UNKNOWN and wanted in _NO_CAST and comparable_as_is(side.type, target):
         return side  # an integer beside a NUMERIC, a VARCHAR beside a TEXT: the datums compare already
     return coerce(side, target, "implicit", params)
 

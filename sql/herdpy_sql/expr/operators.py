@@ -389,5 +389,6 @@ COMPARABLE: list[Signature] = [
         for base, facts in FACTS.items()
         if facts.comparable and base not in {*INTS, *FLOATS, *MOMENTS, B.VARCHAR}
     ),
+    Signature((B.XID, B.INTEGER), t.BOOLEAN, NOT_OWN),
 ]
 """Pairs of types that ``= <> < <= > >=`` exist for; the comparing itself is ``compile``'s."""

@@ -324,6 +324,13 @@ def bare(node: exp.Expression) -> exp.Expression:
     return node
 
 
+def is_row(node: exp.Expression) -> bool:
+    """Whether the node is a row constructor."""
+    return isinstance(node, exp.Tuple) or (
+        isinstance(node, exp.Anonymous) and str(node.this).lower() == "row"
+    )
+
+
 def filled(name: str, args: Sequence[exp.Expression]) -> int | None:
     """How many dimensions ``array_fill`` gives its array, if that can be seen; None of other calls."""
     if name != "array_fill" or len(args) < 2 or not isinstance(args[1], exp.Array):

@@ -1,0 +1,374 @@
+"""From a typed tree to DuckDB's text: a fold, with one function for each class of node.
+
+``trees`` binds syntax to nodes of ``expr.nodes``, which know what an expression means: types, casts and the
+operator that was chosen. Here each node becomes a :class:`~herdpy_sql.duck.Typed`, from those of its parts.
+What is decided here is DuckDB's form alone: the DECIMAL of a NUMERIC, the key that JSONB compares by, what is
+computed once. Syntax that the tree does not know yet stands in it as :class:`Emitted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts, literals
+from herdpy_sql.columnar.comparisons import comparable_texts
+from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.duck import Typed, let, once, steady, typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr import operate
+from herdpy_sql.expr.binder import as_condition
+from herdpy_sql.expr.conditions import rows
+from herdpy_sql.types import BOOLEAN, NUMERIC, UNKNOWN, Base
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.columnar.scope import Scope
+
+
+class Emitted(n.Foreign, frozen=True, eq=False):
+    """An expression that was bound to DuckDB's text at once: a subquery, an aggregate, a column.
+
+    ``syntax`` is what it was bound from, where that may hold a division.
+    """
+
+    typed: Typed
+    syntax: exp.Expression | None = None
+
+
+def entered(x: Typed, syntax: exp.Expression | None = None) -> n.Expr:
+    """``x`` as a node of a tree."""
+    if x.unknown:
+        if x.param is not None:
+            return n.Param(UNKNOWN, x.param)
+        if x.null or x.literal is not None:
+            return n.Const(UNKNOWN, x.literal)
+    return Emitted(full_type(x), x, None if isinstance(syntax, exp.Column) else syntax)
+
+
+class Emitter:
+    """One fold.
+
+    Attributes:
+        scope: where the tree stands.
+        operands: those of the CASEs around a node.
+        seen: the syntax of all ``Emitted`` nodes so far.
+    """
+
+    def __init__(self, binder: Binder, scope: Scope | None = None) -> None:
+        self.binder = binder
+        self.scope = scope
+        self.operands: list[Typed] = []
+        self.seen: list[exp.Expression] = []
+
+    def emit(self, expr: n.Expr) -> Typed:
+        """The node's text."""
+        if type(expr) is Emitted:
+            if expr.syntax is not None:
+                self.seen.append(expr.syntax)
+            return expr.typed
+        found = _EMITTERS[type(expr)](self, expr)
+        return found if self.scope is None else self.binder.finished(found, self.scope)
+
+    def divides(self, since: int) -> bool:
+        """Whether a division is anywhere in what was emitted since ``seen`` had that length."""
+        return any(map(_divides, self.seen[since:]))
+
+
+def emit(binder: Binder, expr: n.Expr, scope: Scope | None = None) -> Typed:
+    """The text of a tree that stands in ``scope``."""
+    return Emitter(binder, scope).emit(expr)
+
+
+# ---------------------------------------------------------------------------- leaves and casts
+
+
+def _constant(emitter: Emitter, expr: n.Const) -> Typed:
+    if expr.type.base is Base.ARRAY and expr.value is not None:
+        return casts.array_constant(emitter.binder, expr.type, expr.value)
+    return literals.constant(expr.type, expr.value)
+
+
+def _parameter(emitter: Emitter, expr: n.Param) -> Typed:
+    if expr.type.base is Base.UNKNOWN:
+        return Typed(f"${expr.number}", UNKNOWN, param=expr.number)
+    found = casts.param(emitter.binder, expr.number, expr.type)
+    return replace(found, param=expr.number) if found.array else found
+
+
+def _cast(emitter: Emitter, expr: n.Cast) -> Typed:
+    return casts.converted(emitter.binder, emitter.emit(expr.arg), expr.type)
+
+
+# ---------------------------------------------------------------------------- comparisons
+
+
+def _texts(binder: Binder, left: n.Expr, a: Typed, right: n.Expr, b: Typed) -> tuple[str, str]:
+    """Both sides of a comparison, ``a`` and ``b`` being their texts: a parameter is brought to the other's
+    DECIMAL."""
+    if _meets(left, b):
+        assert isinstance(left, n.Param)
+        assert b.dec is not None
+        return binder.surrogate(left.number, *b.dec), b.sql
+    if _meets(right, a):
+        assert isinstance(right, n.Param)
+        assert a.dec is not None
+        return a.sql, binder.surrogate(right.number, *a.dec)
+    return comparable_texts(binder, a, b)
+
+
+def _meets(expr: n.Expr, other: Typed) -> bool:
+    """Whether it is a parameter that is computed as a DECIMAL that compares with ``other``."""
+    return (
+        isinstance(expr, n.Param)
+        and expr.type.base is other.base is Base.NUMERIC
+        and other.dec is not None
+        and other.dec[0] <= 36
+    )
+
+
+def _comparison(emitter: Emitter, expr: n.Comparison) -> Typed:
+    a, b = emitter.emit(expr.left), emitter.emit(expr.right)
+    left, right = _texts(emitter.binder, expr.left, a, expr.right, b)
+    return typed(f"({left} {expr.op} {right})", BOOLEAN, a, b)
+
+
+def _distinct(emitter: Emitter, expr: n.Distinct) -> Typed:
+    a, b = emitter.emit(expr.left), emitter.emit(expr.right)
+    left, right = _texts(emitter.binder, expr.left, a, expr.right, b)
+    return typed(f"({left} IS {'NOT ' if expr.negated else ''}DISTINCT FROM {right})", BOOLEAN, a, b)
+
+
+def _in(emitter: Emitter, expr: n.In) -> Typed:
+    if expr.negated:
+        return _opposite(emitter, expr)
+    values = [emitter.emit(item) for item in expr.items]
+    return once(emitter.emit(expr.arg), lambda x: _in_list(emitter.binder, expr, x, values))
+
+
+def _in_list(binder: Binder, expr: n.In, x: Typed, values: list[Typed]) -> Typed:
+    pairs = [_texts(binder, expr.arg, x, item, v) for item, v in zip(expr.items, values, strict=True)]
+    lefts = {left for left, _ in pairs}
+    if len(lefts) == 1:
+        return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
+    return typed("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", BOOLEAN, x, *values)
+
+
+def _between(emitter: Emitter, expr: n.Between) -> Typed:
+    before = len(emitter.seen)
+    x, low, high = emitter.emit(expr.arg), emitter.emit(expr.low), emitter.emit(expr.high)
+    least = " >= ".join(_texts(emitter.binder, expr.arg, x, expr.low, low))
+    most = " <= ".join(_texts(emitter.binder, expr.arg, x, expr.high, high))
+    text = _joined("AND", [f"({least})", f"({most})"], [emitter.divides(before)] * 2)
+    return typed(text, BOOLEAN, x, low, high)
+
+
+# ---------------------------------------------------------------------------- logic
+
+
+def _logic(emitter: Emitter, expr: n.And | n.Or) -> Typed:
+    parts, divide = [], []
+    for arg in expr.args:
+        before = len(emitter.seen)
+        parts.append(emitter.emit(arg))
+        divide.append(emitter.divides(before))
+    word = "AND" if isinstance(expr, n.And) else "OR"
+    return typed(_joined(word, [part.sql for part in parts], divide), BOOLEAN, *parts)
+
+
+def _joined(word: str, texts: list[str], divide: list[bool]) -> str:
+    """``texts`` joined by AND or OR; a division is not evaluated when what is before it decides.
+
+    DuckDB reorders conditions, and what stands before a division often guards it.
+    """
+    joint, guard = f" {word} ", "FALSE" if word == "AND" else "TRUE"
+    end, rest = len(texts), ""
+    for i in range(len(texts) - 1, 0, -1):  # each text is there twice, however many divisions there are
+        if divide[i]:
+            rest = joint.join(texts[i:end]) + rest
+            before = joint.join(texts[_last_division(divide, i) : i])
+            rest, end = f"{joint}CASE WHEN ({before}) IS NOT {guard} THEN ({rest}) END", i
+    return "(" + joint.join(texts[:end]) + rest + ")"
+
+
+def _last_division(divide: list[bool], before: int) -> int:
+    """Where the last text that divides begins; 0 where none does."""
+    return next((i for i in range(before - 1, 0, -1) if divide[i]), 0)
+
+
+def _divides(node: exp.Expression) -> bool:
+    found = node.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Anonymous)
+    return any(not isinstance(one, exp.Anonymous) or str(one.this).lower() in {"div", "mod"} for one in found)
+
+
+def _not(emitter: Emitter, expr: n.Not) -> Typed:
+    x = emitter.emit(expr.arg)
+    return typed(f"(NOT {x.sql})", BOOLEAN, x)
+
+
+def _opposite(emitter: Emitter, expr: Any) -> Typed:
+    """NOT of the same node that is not negated: what GROUP BY names is found there."""
+    x = emitter.emit(structs.replace(expr, negated=False))
+    return typed(f"(NOT {x.sql})", BOOLEAN, x)
+
+
+def _is_null(emitter: Emitter, expr: n.IsNull) -> Typed:
+    x = emitter.emit(expr.arg)
+    return typed(f"({x.sql} IS {'NOT ' if expr.negated else ''}NULL)", BOOLEAN, x)
+
+
+def _is_truth(emitter: Emitter, expr: n.IsTruth) -> Typed:
+    x = emitter.emit(expr.arg)
+    word = "IS DISTINCT FROM" if expr.negated else "IS NOT DISTINCT FROM"
+    return typed(f"({x.sql} {word} {'true' if expr.truth else 'false'})", BOOLEAN, x)
+
+
+# ---------------------------------------------------------------------------- one of several
+
+
+_NULL = Typed("NULL", UNKNOWN, null=True)
+
+
+def _aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str) -> list[Typed]:
+    """Parts of one type in one form: NUMERICs in a DECIMAL that keeps the display scale of each."""
+    if exprs[0].type.base is Base.NUMERIC:
+        parts = [_NULL if _is_null_constant(one) else emitter.emit(one) for one in exprs]
+        return casts.align(emitter.binder, parts, NUMERIC)
+    parts = [emitter.emit(one) for one in exprs]
+    if len({part.array for part, one in zip(parts, exprs, strict=True) if not _is_null_constant(one)}) > 1:
+        raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
+    return parts
+
+
+def _is_null_constant(expr: n.Expr) -> bool:
+    return isinstance(expr, n.Const) and expr.value is None
+
+
+def _of_rows(x: Typed, what: str) -> Typed:
+    if x.setof:
+        raise SqlError("0A000", f"set-returning functions are not allowed in {what}")
+    return x
+
+
+def _case(emitter: Emitter, expr: n.Case) -> Typed:
+    if expr.operand is None:
+        return _branches(emitter, expr, None)
+    return once(emitter.emit(expr.operand), lambda subject: _branches(emitter, expr, subject))
+
+
+def _branches(emitter: Emitter, expr: n.Case, subject: Typed | None) -> Typed:
+    if subject is not None:
+        emitter.operands.append(subject)
+    conditions = [emitter.emit(when) for when, _ in expr.whens]
+    parts = _aligned(emitter, [expr.default, *(then for _, then in expr.whens)], "CASE")
+    if subject is not None:
+        emitter.operands.pop()
+    last, *results = steady(parts, *conditions)
+
+    def form(pick: Callable[[Typed], Any]) -> str:
+        whens = "".join(f" WHEN {c.sql} THEN {pick(v)}" for c, v in zip(conditions, results, strict=True))
+        return f"CASE{whens} ELSE {pick(last)} END"
+
+    result = typed(form(lambda v: v.sql), last.type, *conditions, *results, last, dec=last.dec)
+    scale = None if last.scale_sql is None else form(lambda v: v.scale_sql)
+    return _of_rows(replace(result, scale_sql=scale, name=last.name, array=last.array), "CASE")
+
+
+def _operand(emitter: Emitter, expr: n.CaseOperand) -> Typed:
+    return emitter.operands[-1]
+
+
+def _coalesce(emitter: Emitter, expr: n.Coalesce) -> Typed:
+    parts = steady(_aligned(emitter, expr.args, "COALESCE"))
+    first = parts[0]
+    result = typed(f"coalesce({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
+    if first.scale_sql is not None:
+        whens = "".join(f" WHEN {p.sql} IS NOT NULL THEN {p.scale_sql}" for p in parts)
+        result = replace(result, scale_sql=f"CASE{whens} END")
+    return _of_rows(_of_shape(result, first), "COALESCE")
+
+
+def _of_shape(x: Typed, part: Typed) -> Typed:
+    """``x`` with the dimensions of ``part``."""
+    return replace(x, array=part.array) if part.array else x
+
+
+def _extreme(emitter: Emitter, expr: n.Extreme) -> Typed:
+    word = "greatest" if expr.greatest else "least"
+    parts = steady(_aligned(emitter, expr.args, word.upper()))
+    first = parts[0]
+    if first.is_text_numeric:
+        return typed(f"pg_num{word}([{', '.join(p.sql for p in parts)}])", first.type, *parts)
+    result = typed(f"{word}({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
+    if first.scale_sql is not None:
+        values = {f"p{i}": p.sql for i, p in enumerate(parts)} | {"r": result.sql}
+        values |= {f"s{i}": str(p.scale_sql) for i, p in enumerate(parts)}
+        whens = "".join(f" WHEN v.p{i} = v.r THEN v.s{i}" for i in range(len(parts)))
+        result = replace(result, scale_sql=let(values, f"CASE{whens} END"))
+    return _of_shape(result, first)
+
+
+def _nullif(emitter: Emitter, expr: n.NullIf) -> Typed:
+    """Both operands may be long, and are named in the text more than once."""
+    a, other = emitter.emit(expr.left), expr.comparison.right
+    b = emitter.emit(other)
+    constant = isinstance(other, n.Const | n.Param)
+    emitter.operands.append(replace(a, sql="v.a"))
+    subject = emitter.emit(expr.comparison.left)
+    emitter.operands.pop()
+    inside = b if constant else replace(b, sql="v.b")
+    left, right = _texts(emitter.binder, expr.comparison.left, subject, other, inside)
+    values = {"a": a.sql} | ({} if constant else {"b": b.sql})
+    sql = let(values, f"CASE WHEN {left} = {right} THEN NULL ELSE v.a END")
+    return replace(typed(sql, a.type, a, b, dec=a.dec), scale_sql=a.scale_sql, array=a.array)
+
+
+_EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
+    n.Const: _constant,
+    n.Param: _parameter,
+    n.Cast: _cast,
+    n.Comparison: _comparison,
+    n.Distinct: _distinct,
+    n.In: _in,
+    n.Between: _between,
+    n.And: _logic,
+    n.Or: _logic,
+    n.Not: _not,
+    n.IsNull: _is_null,
+    n.IsTruth: _is_truth,
+    n.Case: _case,
+    n.CaseOperand: _operand,
+    n.Coalesce: _coalesce,
+    n.Extreme: _extreme,
+    n.NullIf: _nullif,
+}
+
+
+# ---------------------------------------------------------------------------- of texts there are
+
+
+def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
+    """Both sides as DuckDB text that compares as PostgreSQL compares ``a`` and ``b``."""
+    left, right = operate.comparable(symbol, entered(a), entered(b), binder.params)
+    emitter = Emitter(binder)
+    return _texts(binder, left, emitter.emit(left), right, emitter.emit(right))
+
+
+def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
+    """``a symbol b`` as BOOLEAN."""
+    return emit(binder, operate.compare(symbol, entered(a), entered(b), binder.params))
+
+
+def condition(binder: Binder, x: Typed, what: str) -> Typed:
+    """A BOOLEAN; SqlError 42804 naming the place."""
+    return emit(binder, as_condition(entered(x), what, binder.params))
+
+
+def row_compare(binder: Binder, symbol: str, left: list[Typed], right: list[Typed]) -> Typed:
+    """Row comparison, field by field."""
+    return emit(binder, rows(symbol, [*map(entered, left)], [*map(entered, right)], binder.params))

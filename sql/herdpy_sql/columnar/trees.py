@@ -1,0 +1,96 @@
+"""Binding to typed trees: ``expr``'s binder, in a query of the columnar engine.
+
+The handlers of own plans bind the classes of syntax in ``_BOUND``, and ``emit`` makes DuckDB's text of the
+tree. All other syntax goes back to the columnar binder, and what that gives stands in the tree as an
+``Emitted`` node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import conditions as apart
+from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
+from herdpy_sql.columnar.emit import emit, entered
+from herdpy_sql.duck import Typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import conditions
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
+from herdpy_sql.expr.syntax import bare, is_row, quantifier
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
+    from herdpy_sql.expr.binder import Handler
+
+
+class _Place:
+    """Where a tree stands. Columns are bound by the columnar binder, so no names are looked up here."""
+
+    def __init__(self, binder: Binder, scope: Scope) -> None:
+        self.binder = binder
+        self.scope = scope
+
+    def resolve(self, table: str | None, name: str) -> n.ColumnRef:
+        raise NotImplementedError(name)
+
+    def bound(self, tree: ExprBinder, node: exp.Expression) -> n.Expr:
+        """What the columnar binder makes of other syntax."""
+        return entered(self.binder.bind(node, self.scope), node)
+
+
+def tree_binder(binder: Binder, scope: Scope) -> ExprBinder:
+    """The binder of trees that stand in ``scope``."""
+    place = _Place(binder, scope)
+    return ExprBinder(place, binder.params, _BOUND, place.bound, binder.depth)
+
+
+def _comparison(tree: ExprBinder, node: Any) -> n.Expr:
+    """A comparison; one with ANY, ALL or a subquery's row is the columnar binder's."""
+    right = quantifier(bare(node.expression))
+    if isinstance(right, exp.Any | exp.All) or (is_row(bare(node.this)) and isinstance(right, exp.Query)):
+        return _apart(tree, node, apart.comparison)
+    return conditions.comparison(tree, node)
+
+
+def _in(tree: ExprBinder, node: Any) -> n.Expr:
+    """IN; that of a subquery is the columnar binder's."""
+    listed = node.expressions
+    if node.args.get("query") is not None or (len(listed) == 1 and isinstance(listed[0], exp.Values)):
+        return _apart(tree, node, apart.in_query)
+    return conditions.in_(tree, node)
+
+
+def _parameter(tree: ExprBinder, node: Any) -> n.Expr:
+    found = tree.parameter(node)
+    if isinstance(found, n.Param) and found.number > MAX_PARAMETER:
+        raise SqlError("42P02", f"there is no parameter ${found.number}")
+    return found
+
+
+def _apart(tree: ExprBinder, node: Any, handler: Any) -> n.Expr:
+    place = tree.scope
+    assert isinstance(place, _Place)
+    return entered(handler(place.binder, node, place.scope), node)
+
+
+_BOUND: dict[type, Handler] = {
+    **{kind: LEAVES_AND_OPERATORS[kind] for kind in (exp.Literal, exp.Boolean, exp.Null)},
+    **{
+        kind: conditions.CONDITIONS[kind]
+        for kind in (
+            exp.And, exp.Or, exp.Not, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.Case,
+            exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif,
+        )
+    },
+    **dict.fromkeys(conditions.COMPARISONS, _comparison),
+    exp.In: _in,
+    exp.Parameter: _parameter,
+}  # fmt: skip
+
+
+@handles(*_BOUND)
+def _tree(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return emit(binder, tree_binder(binder, scope).bind(node), scope)

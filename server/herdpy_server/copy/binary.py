@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import datums_to_array
 from herdpy.codec.kinds import Datum
 from herdpy_server.copy.target import Array, CopyTarget
 from herdpy_server.wire.columns import row_bodies
@@ -62,7 +61,7 @@ class BinaryReader:
                 if row is not None:
                     rows.append(row)
                 if len(rows) == _BATCH_ROWS:
-                    found.append(self._batch(rows))
+                    found.append(self._target.batch(rows))
                     rows = []
             if self._at < len(self._data):
                 error = SqlError("22P04", "received copy data after EOF marker")
@@ -71,7 +70,7 @@ class BinaryReader:
             if len(self._data) - self._at > self._target.max_record_bytes:
                 raise self._target.too_long(self._line + 1) from None
         if rows:
-            found.append(self._batch(rows))
+            found.append(self._target.batch(rows))
         return found
 
     def _take(self, at: int, size: int) -> bytes:
@@ -148,14 +147,6 @@ class BinaryReader:
                 raise self._target.at_column(error, line, place, None) from None
         self._at, self._line = at, line
         return row
-
-    def _batch(self, rows: list[list[Datum]]) -> pa.RecordBatch:
-        columns = list(zip(*rows, strict=True))
-        arrays = [
-            datums_to_array(sql_type.field, column, sql_type.precision)
-            for sql_type, column in zip(self._target.types, columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._target.schema)
 
 
 class BinaryWriter:

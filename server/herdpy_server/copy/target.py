@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import arrow_type
+from herdpy.codec.arrow import arrow_type, datums_to_array
+from herdpy.codec.kinds import Datum
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import SqlType
@@ -48,6 +49,14 @@ class CopyTarget:
     def schema(self) -> pa.Schema:
         """Of the batches that a reader gives and a writer takes."""
         return pa.schema([pa.field(name, arrow_type(t.field, t.precision)) for name, t in self.columns])
+
+    def batch(self, rows: list[list[Datum]]) -> pa.RecordBatch:
+        """Rows, at least one, as a batch."""
+        arrays = [
+            datums_to_array(sql_type.field, column, sql_type.precision)
+            for sql_type, column in zip(self.types, zip(*rows, strict=True), strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def at_line(self, error: SqlError, line: int, shown: str | None = None) -> SqlError:
         """``error`` with the line that it is in, as PostgreSQL's CONTEXT says it."""

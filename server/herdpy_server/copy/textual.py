@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import datums_to_array
 from herdpy.codec.kinds import Datum
 from herdpy.imports import lazy_module
 from herdpy_server.copy.target import Array, CopyTarget
@@ -529,10 +528,10 @@ class TextualReader:
             if not most:
                 break
             if len(rows) == _BATCH_ROWS:
-                found.append(self._batch(rows))
+                found.append(self._target.batch(rows))
                 rows = []
         if rows:
-            found.append(self._batch(rows))
+            found.append(self._target.batch(rows))
         return start
 
     def _row(self, line: bytes) -> list[Datum]:
@@ -570,14 +569,6 @@ class TextualReader:
 
     def _at_column(self, error: SqlError, place: int, field: bytes) -> SqlError:
         return self._target.at_column(error, self._line, place, field.decode(errors="replace"))
-
-    def _batch(self, rows: list[list[Datum]]) -> pa.RecordBatch:
-        columns = list(zip(*rows, strict=True))
-        arrays = [
-            datums_to_array(sql_type.field, column, sql_type.precision)
-            for sql_type, column in zip(self._target.types, columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._target.schema)
 
 
 class LineWriter:

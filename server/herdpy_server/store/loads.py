@@ -18,19 +18,15 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-from xxhash import xxh3_64_intdigest
-
 from herdpy.log import LSN, START, LoadBatch, LoadDone, SequenceAdvance, Transaction
+from herdpy_server.store import numbered
 
 KEEP_COUNT = 10_000
 NAME = b"loads"
 """LMDB's database, and the key of its figures in ``meta``."""
 
-_KEY = struct.Struct(">Q")
 _VALUE = struct.Struct(">qqqIQQQQB")
 _LEDGER = struct.Struct(">q")
-_MASK = (1 << 64) - 1
 
 
 class LoadOutcome(NamedTuple):
@@ -84,18 +80,14 @@ def loaded_by(lsn: LSN, transaction: Transaction) -> Loaded | None:
     return Loaded(outcome, tuple(part.ledger_id for batch in batches for part in batch.parts))
 
 
-class LoadFigures(msgspec.Struct, frozen=True):
-    """What ``meta`` says of the loads: their serial numbers are ``first`` up to, without it, ``end``.
+class LoadFigures(numbered.NumberedFigures, frozen=True):
+    """What ``meta`` says of the loads.
 
     Attributes:
         trimmed: as far as the log was known to be trimmed, as ``ledger:entry``.
-        checksum: the sum modulo 2**64 of XXH3-64 over key and value, in hexadecimal.
     """
 
-    first: int = 0
-    end: int = 0
     trimmed: str = str(START)
-    checksum: str = "0"
 
 
 class FrozenLoads(NamedTuple):
@@ -173,7 +165,7 @@ class Loads:
         fresh = self._fresh
         while fresh and fresh[0][0] < self._first:
             fresh.popleft()
-        figures = LoadFigures(self._first, self._first + len(self._queue), str(self._base), "")
+        figures = LoadFigures(self._first, self._first + len(self._queue), trimmed=str(self._base))
         return FrozenLoads(figures, list(fresh))
 
     def written(self, frozen: FrozenLoads) -> None:
@@ -191,13 +183,13 @@ def encode(serial: int, one: Loaded) -> tuple[bytes, bytes]:
     load_id, lsn, *numbers = one.outcome
     name = load_id.encode()
     value = _VALUE.pack(*lsn, *numbers, len(name)) + name + b"".join(map(_LEDGER.pack, one.staged))
-    return _KEY.pack(serial), value
+    return numbered.KEY.pack(serial), value
 
 
 def decode(key: bytes, value: bytes) -> tuple[int, Loaded]:
     """Serial number and load; ValueError for what is none."""
     try:
-        (serial,) = _KEY.unpack(key)
+        (serial,) = numbered.KEY.unpack(key)
         ledger, entry, *numbers, size = _VALUE.unpack_from(value)
         name = value[_VALUE.size : _VALUE.size + size]
         staged = tuple(one for (one,) in _LEDGER.iter_unpack(value[_VALUE.size + size :]))
@@ -208,17 +200,8 @@ def decode(key: bytes, value: bytes) -> tuple[int, Loaded]:
 
 def write(txn: Any, handle: Any, before: LoadFigures, frozen: FrozenLoads) -> LoadFigures:
     """Bring LMDB from the figures ``before`` to those of ``frozen``; returns them with their checksum."""
-    checksum = int(before.checksum, 16)
-    figures = frozen.figures
-    cursor = txn.cursor(handle)
-    while cursor.first() and _KEY.unpack(cursor.key())[0] < figures.first:
-        checksum -= xxh3_64_intdigest(cursor.key() + cursor.value())
-        cursor.delete()
-    for serial, one in frozen.fresh:
-        key, value = encode(serial, one)
-        checksum += xxh3_64_intdigest(key + value)
-        cursor.put(key, value, append=True)
-    return msgspec.structs.replace(figures, checksum=f"{checksum & _MASK:x}")
+    fresh = (encode(serial, one) for serial, one in frozen.fresh)
+    return numbered.write(txn, handle, before, frozen.figures, fresh)
 
 
 def read(txn: Any, handle: Any) -> Iterator[tuple[int, Loaded]]:
@@ -228,20 +211,4 @@ def read(txn: Any, handle: Any) -> Iterator[tuple[int, Loaded]]:
 
 def faults(txn: Any, handle: Any, figures: LoadFigures) -> Iterator[str]:
     """What does not fit together in LMDB."""
-    expected, checksum, last = figures.first, 0, START
-    for key, value in txn.cursor(handle):
-        checksum += xxh3_64_intdigest(key + value)
-        try:
-            serial, one = decode(key, value)
-        except ValueError as error:
-            yield str(error)
-            continue
-        if serial != expected:
-            yield f"number {serial} stands where {expected} should"
-        if one.outcome.lsn < last:
-            yield f"number {serial} is at {one.outcome.lsn}, the one before it at {last}"
-        expected, last = serial + 1, max(last, one.outcome.lsn)
-    if expected != figures.end:
-        yield f"they end before {expected}, {figures.end} was written"
-    if checksum & _MASK != int(figures.checksum, 16):
-        yield f"checksum {checksum & _MASK:016x} where {int(figures.checksum, 16):016x} was written"
+    return numbered.faults(txn, handle, figures, decode, START, lambda one: (one.outcome.lsn, None))

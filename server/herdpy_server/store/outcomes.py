@@ -19,19 +19,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import msgspec
-from xxhash import xxh3_64_intdigest
-
 from herdpy.log import LSN, START, Transaction
+from herdpy_server.store import numbered
 
 KEEP_COUNT = 100_000
 KEEP_US = 3_600_000_000
 NAME = b"outcomes"
 """LMDB's database, and the key of its figures in ``meta``."""
 
-_KEY = struct.Struct(">Q")
 _VALUE = struct.Struct(">qqq?")
-_MASK = (1 << 64) - 1
 
 
 class CommitOutcome(NamedTuple):
@@ -69,20 +65,16 @@ def _position(text: bytes) -> LSN | None:
         return None
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """What ``meta`` says of the outcomes: their serial numbers are ``first`` up to, without it, ``end``.
+class Figures(numbered.NumberedFigures, frozen=True):
+    """What ``meta`` says of the outcomes.
 
     Attributes:
         newest_us: the latest commit time that any had.
         forgotten: the position of the last one that was forgotten, as ``ledger:entry``.
-        checksum: the sum modulo 2**64 of XXH3-64 over key and value, in hexadecimal.
     """
 
-    first: int = 0
-    end: int = 0
     newest_us: int = 0
     forgotten: str = str(START)
-    checksum: str = "0"
 
 
 class Frozen(NamedTuple):
@@ -144,9 +136,8 @@ class Outcomes:
         fresh = self._fresh
         while fresh and fresh[0][0] < self._first:
             fresh.popleft()
-        figures = Figures(
-            self._first, self._first + len(self._queue), self.newest_us, str(self.forgotten), ""
-        )
+        end = self._first + len(self._queue)
+        figures = Figures(self._first, end, newest_us=self.newest_us, forgotten=str(self.forgotten))
         return Frozen(figures, list(fresh))
 
     def written(self, frozen: Frozen) -> None:
@@ -161,13 +152,15 @@ class Outcomes:
 
 def encode(serial: int, outcome: CommitOutcome) -> tuple[bytes, bytes]:
     """Key and value of an outcome."""
-    return _KEY.pack(serial), _VALUE.pack(*outcome.lsn, outcome.time_us, outcome.done) + outcome.request_id
+    return numbered.KEY.pack(serial), _VALUE.pack(
+        *outcome.lsn, outcome.time_us, outcome.done
+    ) + outcome.request_id
 
 
 def decode(key: bytes, value: bytes) -> tuple[int, CommitOutcome]:
     """Serial number and outcome; ValueError for what is none."""
     try:
-        (serial,) = _KEY.unpack(key)
+        (serial,) = numbered.KEY.unpack(key)
         ledger, entry, time_us, done = _VALUE.unpack_from(value)
     except struct.error as error:
         raise ValueError(f"an outcome does not decode: {error}") from error
@@ -176,17 +169,8 @@ def decode(key: bytes, value: bytes) -> tuple[int, CommitOutcome]:
 
 def write(txn: Any, handle: Any, before: Figures, frozen: Frozen) -> Figures:
     """Bring LMDB from the figures ``before`` to those of ``frozen``; returns them with their checksum."""
-    checksum = int(before.checksum, 16)
-    figures = frozen.figures
-    cursor = txn.cursor(handle)
-    while cursor.first() and _KEY.unpack(cursor.key())[0] < figures.first:
-        checksum -= xxh3_64_intdigest(cursor.key() + cursor.value())
-        cursor.delete()
-    for serial, outcome in frozen.fresh:
-        key, value = encode(serial, outcome)
-        checksum += xxh3_64_intdigest(key + value)
-        cursor.put(key, value, append=True)
-    return msgspec.structs.replace(figures, checksum=f"{checksum & _MASK:x}")
+    fresh = (encode(serial, outcome) for serial, outcome in frozen.fresh)
+    return numbered.write(txn, handle, before, frozen.figures, fresh)
 
 
 def read(txn: Any, handle: Any) -> Iterator[tuple[int, CommitOutcome]]:
@@ -196,25 +180,11 @@ def read(txn: Any, handle: Any) -> Iterator[tuple[int, CommitOutcome]]:
 
 def faults(txn: Any, handle: Any, figures: Figures) -> Iterator[str]:
     """What does not fit together in LMDB."""
-    expected, checksum = figures.first, 0
-    last = LSN.parse(figures.forgotten)
     known: set[bytes] = set()
-    for key, value in txn.cursor(handle):
-        checksum += xxh3_64_intdigest(key + value)
-        try:
-            serial, outcome = decode(key, value)
-        except ValueError as error:
-            yield str(error)
-            continue
-        if serial != expected:
-            yield f"number {serial} stands where {expected} should"
-        if outcome.lsn < last:
-            yield f"number {serial} is at {outcome.lsn}, the one before it at {last}"
-        if outcome.request_id in known:
-            yield f"number {serial} has the id of one before it"
+
+    def judge(outcome: CommitOutcome) -> tuple[LSN, str | None]:
+        is_known = outcome.request_id in known
         known.add(outcome.request_id)
-        expected, last = serial + 1, max(last, outcome.lsn)
-    if expected != figures.end:
-        yield f"they end before {expected}, {figures.end} was written"
-    if checksum & _MASK != int(figures.checksum, 16):
-        yield f"checksum {checksum & _MASK:016x} where {int(figures.checksum, 16):016x} was written"
+        return outcome.lsn, "has the id of one before it" if is_known else None
+
+    return numbered.faults(txn, handle, figures, decode, LSN.parse(figures.forgotten), judge)

@@ -138,7 +138,7 @@ class AsyncCursor(Generic[R]):
 
     @property
     def arraysize(self) -> int:
-        """How many rows ``fetchmany()`` gives when it is not told."""
+        """How many rows ``fetchmany()`` gives when no number is given."""
         return self._cursor.arraysize
 
     @arraysize.setter
@@ -159,7 +159,7 @@ class AsyncCursor(Generic[R]):
         return await self._calls.run(self._cursor.fetchone)
 
     async def fetchmany(self, size: int | None = None) -> list[R]:
-        """The next ``size`` rows (``arraysize`` when not told), or as many as there are."""
+        """The next ``size`` rows (``arraysize`` without), or as many as there are."""
         if self._is_at_hand():
             return self._cursor.fetchmany(size)
         return await self._calls.run(self._cursor.fetchmany, size)
@@ -287,7 +287,7 @@ class AsyncServerCursor(AsyncCursor[R]):
         self._cursor.executemany(query, params_seq)
 
     async def fetchmany(self, size: int | None = None) -> list[R]:
-        """The next ``size`` rows (``arraysize`` when not told), or as many as there are."""
+        """The next ``size`` rows (``arraysize`` without), or as many as there are."""
         return await self._calls.run(self._cursor.fetchmany, size)
 
     async def fetchall(self) -> list[R]:
@@ -344,7 +344,7 @@ class AsyncStream(Generic[R]):
         return row  # type: ignore[no-any-return]
 
     async def fetchmany(self, size: int | None = None) -> list[R]:
-        """The next rows, as many as are fetched at a time when ``size`` is not told."""
+        """The next rows, as many as are fetched at a time without ``size``."""
         return await self._calls.run(self._stream.fetchmany, size)
 
     async def fetch_record_batch(self) -> AsyncRecordBatches:

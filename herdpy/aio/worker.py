@@ -26,7 +26,7 @@ from herdpy.dbapi.link import Notice, Notices
 
 _EXIT_PATIENCE_S = 5.0
 _AGAIN_FIRST_S, _AGAIN_LONGEST_S = 0.02, 0.5
-"""A statement is told to end again after so long: what it did the last time could not be ended."""
+"""A statement is cancelled again after so long: the first cancel came when it could not be ended."""
 
 _numbers = itertools.count(1)
 _workers: set[Worker] = set()
@@ -65,7 +65,7 @@ class WorkerCall:
             del value, error  # an error and its traceback would keep each other alive
 
     def _made(self) -> tuple[Any, BaseException | None]:
-        """What the call returns or raises. Whom it was for is let go before anybody is told."""
+        """What the call returns or raises; what it was made with is let go before that."""
         function, arguments = self._function, self._arguments
         self._function, self._arguments = _made_already, ()
         try:
@@ -143,7 +143,7 @@ class Worker:
         return self._thread.is_alive()
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait for the thread's end; it must have been told to leave."""
+        """Wait for the thread's end; it must have been asked to end."""
         self._thread.join(timeout_s)
         if not self._thread.is_alive():
             _workers.discard(self)
@@ -200,7 +200,7 @@ def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *argum
 
 
 def settle(timeout_s: float = _EXIT_PATIENCE_S) -> None:
-    """Wait until threads that were told to leave have left, and those that cancel."""
+    """Wait until threads that were asked to end have ended, and those that cancel."""
     for worker in list(_workers):
         worker.join(timeout_s)
     for canceller in list(_cancellers):
@@ -242,7 +242,7 @@ class Calls:
 
     Attributes:
         connection: the blocking one underneath.
-        notices: what it was told; handlers are called on the loop, before the statement returns there.
+        notices: the server's; handlers are called on the loop, before the statement returns there.
         is_busy: whether a call is under way.
     """
 

@@ -26,7 +26,7 @@ def write_set(entry_id: int, ensemble_size: int, write_quorum: int) -> tuple[int
 
 
 class Coverage:
-    """Whether the bookies that answered rule out an entry that nobody has told of.
+    """Whether the bookies that answered rule out an entry that nobody has reported.
 
     An entry was confirmed only if A bookies of its write set had it. So none is overlooked once, in every one
     of the E write sets, fewer than A bookies have not answered.

@@ -1,4 +1,4 @@
-"""What a client is told: every limit and time-out, in one frozen place, and what callers hand in, checked.
+"""A client's settings: every limit and time-out, in one frozen place, and what callers hand in, checked.
 
 All layers read their limits from here and from nowhere else. Times are seconds (``_s``), sizes are bytes
 (``_bytes``). The defaults suit bookies on one network; nothing needs to be set to begin. A wrong argument is

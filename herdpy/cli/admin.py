@@ -17,7 +17,7 @@ import typer
 from herdpy.cli.errors import USAGE, CliError
 from herdpy.cli.extras import needed
 from herdpy.cli.output import write_document, write_table
-from herdpy.cli.snapshot import grpc_door
+from herdpy.cli.snapshot import grpc_address
 from herdpy.cli.target import JsonOption
 
 HELP = """Look after one running server: its sessions, settings, ledgers, snapshots and log levels.
@@ -50,7 +50,7 @@ def _call(
     module = f"herdpy.rpc.{service.lower()}_pb2"
     messages, stub = needed(module), getattr(needed(f"{module}_grpc"), f"{service}Stub")
     remote_error = needed("herdpy.rpc.address").RemoteError
-    address, _tablespace = grpc_door(url, "", ca)
+    address, _tablespace = grpc_address(url, "", ca)
     try:
         with address.blocking_channel() as channel:
             answer = getattr(stub(channel), method)(

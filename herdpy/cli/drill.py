@@ -148,7 +148,7 @@ def all_command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run every drill, one after the other, and sum them up; those that cannot be made here are told.
+    """Run every drill, one after the other, and sum them up, with those that cannot be made here.
 
     A line for each goes to standard output when it has ended. The histories of those that broke a promise are
     kept, as by the drill alone. --report writes one document with all reports.

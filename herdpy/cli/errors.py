@@ -1,4 +1,4 @@
-"""How failures are told (what happened, where in the statement, and what to do next), and how signals end a
+"""How failures are shown (what happened, where in the statement, and what to do next), and how signals end a
 command.
 
 Every command runs under :func:`guarded`. A :class:`CliError` is one the command line found itself; anything

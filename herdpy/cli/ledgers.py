@@ -1,7 +1,7 @@
 """``herdpy ledgers``: look into a BookKeeper cluster's ledgers, and put them in order.
 
-The commands' signatures first, then the connection to the cluster, whose failures are told in words that say
-what to do next, then what each command does. What changes a ledger asks first. The BookKeeper client is
+The commands' signatures first, then the connection to the cluster, whose failures say what to do
+next, then what each command does. What changes a ledger asks first. The BookKeeper client is
 imported when a command runs.
 
 ``keep-replica`` is an operator's word to a tablespace that nobody can lead. It is written to ZooKeeper, where
@@ -637,7 +637,7 @@ def _refuse_less(found: Mapping[str, Any], node: str, *, accept_loss: bool) -> N
 
 
 class _Word:
-    """What is asked of ZooKeeper, and told to it, about one replica."""
+    """What is read from ZooKeeper, and written to it, about one replica."""
 
     def __init__(self, root: str, tablespace: str, node: str) -> None:
         self._layout = needed("herdpy_server.cluster.layout")

@@ -5,8 +5,8 @@ its disk.
 the same command goes on where one was broken off. ``publish`` and ``list`` are for readers of the log, such
 as Spark. ``rescue`` reads replicas that are set aside, quarantined, or whose cluster is gone.
 
-A server's gRPC door is told by grpc://, or looked up by SQL: a URL of the driver's (``herdpy://``,
-``herdpy+zk://``, ``@profile``) leads to any server of the cluster, which knows where each has its door; one
+A server's gRPC address is given by grpc://, or looked up by SQL: a URL of the driver's (``herdpy://``,
+``herdpy+zk://``, ``@profile``) leads to any server of the cluster, which knows the gRPC address of each; one
 that follows is taken first, to spare the leader.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 PASSWORD_VARIABLE = "HERDPY_PASSWORD"
-_DOORS = """
+_GRPC_ADDRESSES = """
 SELECT n.grpc_address AS address
 FROM herdpy.nodes n JOIN herdpy.replicas r ON r.node = n.node
 WHERE r.tablespace = {} AND r.state IN ('following', 'leading') AND n.grpc_address IS NOT NULL
@@ -58,15 +58,15 @@ Tablespace = Annotated[
 
 
 def is_grpc_url(url: str) -> bool:
-    """Whether a URL names a gRPC door itself."""
+    """Whether a URL is a gRPC address itself."""
     return url.startswith(("grpc://", "grpcs://"))
 
 
-def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, str]:
-    """The door that a URL leads to, and the tablespace that it names if ``tablespace`` does not.
+def grpc_address(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, str]:
+    """The gRPC address that a URL leads to, and the tablespace that it names if ``tablespace`` does not.
 
     Raises:
-        CliError: the URL makes no sense, no server lets us in, or none tells of a door.
+        CliError: the URL makes no sense, no server lets us in, or none knows a gRPC address.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
     needed("grpc")
@@ -91,13 +91,13 @@ def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, 
     )
     with session(url) as asked:
         like = replace(like, tls=bool(asked.connection.pgconn.ssl_in_use))
-        nodes = asked.rows(_DOORS.format(literal(wanted)))
+        nodes = asked.rows(_GRPC_ADDRESSES.format(literal(wanted)))
         alone = not asked.rows("SELECT node FROM herdpy.nodes")
         found = _own(asked) if alone else [str(row["address"]) for row in nodes]
     if not found:
         raise CliError(
             f"no server of tablespace {wanted} reports its gRPC endpoint",
-            hint="Name a door: grpc://role@host:port.",
+            hint="Give a gRPC address: grpc://role@host:port.",
         )
     host, _colon, port = found[0].rpartition(":")
     # A server that is alone serves what it has under any name.
@@ -150,7 +150,7 @@ def snapshot_command(
       herdpy snapshot herdpy://db1,db2,db3/orders ./backup
       herdpy sql ./backup -c "SELECT count(*) FROM flight"
     """
-    found, tablespace = grpc_door(url, tablespace, ca)
+    found, tablespace = grpc_address(url, tablespace, ca)
     seeding = needed("herdpy_server.tablespace.directory")
     directory = directory.expanduser().absolute()
     seeding.check_room(directory, frozenset({_DOWNLOAD}))
@@ -221,7 +221,7 @@ async def _earlier(client: Any, folder: Path) -> Any:
 
 
 async def _release(client: Any, snapshot: Any) -> None:
-    """Spare the server the copy; that it cannot be told is no failure of the download."""
+    """Spare the server the copy; an error of the call is no failure of the download."""
     errors: Any = needed("herdpy.rpc.address")
     try:
         await client.release(snapshot)
@@ -322,7 +322,7 @@ def publish_command(
 
 
 def _by_server(url: str, to: str, tablespace: str, ca: Path | None, bar: Bar) -> dict[str, object]:
-    found, tablespace = grpc_door(url, tablespace, ca)
+    found, tablespace = grpc_address(url, tablespace, ca)
     logs = needed("herdpy.rpc.snapshots")
 
     def progress(rows: int, total: int, _bytes: int) -> None:

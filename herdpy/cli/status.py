@@ -185,7 +185,7 @@ def status_command(url: Place, json: JsonOption = False) -> None:
     and a replica's positions as old as its last report (a second, while it moves). A database in a directory
     is alone; it must not be open elsewhere.
 
-    Exit codes: 0 all is well, 1 something is wrong with the cluster, which is told, or it cannot be asked.
+    Exit codes: 0 all is well, 1 something is wrong with the cluster (it is shown), or it cannot be asked.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Which database a command means, how it is told, and getting a connection to it.
+"""Which database a command means, how it is named, and getting a connection to it.
 
 A database is named by a URL (``herdpy:///srv/flights``), simply by its directory (``./flights``), or by a
 profile (``@flights``); where a command takes servers too, by their URL (``herdpy://host:5432/flights``,

@@ -175,7 +175,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class KeyField:
-    """One column of a key. Ascending keys put NULL last and descending ones first unless told.
+    """One column of a key. Ascending keys put NULL last and descending ones first, unless it says otherwise.
 
     An ARRAY's key has its shape where ``scale``, its dimensions, is above 1; then it tells any two apart.
     """

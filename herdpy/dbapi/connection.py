@@ -49,7 +49,7 @@ class ConnectionInfo:
 
     @property
     def commit_position(self) -> str | None:
-        """The position of the connection's newest commit in the log ("12:345"), as far as a server told it.
+        """The position of the connection's newest commit in the log ("12:345"), as reported by a server.
 
         None: there was none, or the database is in a directory.
         """
@@ -71,7 +71,7 @@ class Cursor(ResultCursor[R]):
 
     Attributes:
         connection: the connection it belongs to.
-        arraysize: how many rows ``fetchmany()`` gives when it is not told.
+        arraysize: how many rows ``fetchmany()`` gives without a number.
         row_factory: what makes the rows; it counts for results whose rows nobody has fetched yet.
         lastrowid: always None; use INSERT ... RETURNING.
     """
@@ -87,7 +87,7 @@ class ServerCursor(PortalCursor[R]):
     Attributes:
         connection: the connection it belongs to.
         name: its name on the server, which SQL can use too.
-        arraysize: how many rows ``fetchmany()`` gives when it is not told.
+        arraysize: how many rows ``fetchmany()`` gives without a number.
         itersize: how many rows are asked for at a time by ``fetchone()`` and iteration; what is in memory at
             once.
         row_factory: what makes the rows.
@@ -175,7 +175,7 @@ class Stream(Generic[R]):
         return self._cursor.buffered
 
     def fetchmany(self, size: int | None = None) -> list[R]:
-        """The next rows, as many as are fetched at a time when ``size`` is not told."""
+        """The next rows, as many as are fetched at a time without ``size``."""
         return self._cursor.fetchmany(self._cursor.itersize if size is None else size)
 
     def fetch_record_batch(self) -> pa.RecordBatchReader:
@@ -223,7 +223,7 @@ class Connection(ErrorClasses, Generic[R]):
 
         Args:
             name: makes it a :class:`ServerCursor`, whose rows come as they are asked for.
-            row_factory: what makes its rows; the connection's when it is not told.
+            row_factory: what makes its rows; without, the connection's.
             scrollable: a cursor of the server can go back.
             withhold: it lives on after its transaction was committed.
         """
@@ -263,7 +263,7 @@ class Connection(ErrorClasses, Generic[R]):
         and outside BEGIN the block is a transaction that can only read.
 
         Args:
-            row_factory: what makes the rows; the connection's when it is not told.
+            row_factory: what makes the rows; without, the connection's.
         """
         return Stream(self, query, params, size, row_factory or self.row_factory)
 

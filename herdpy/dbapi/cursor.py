@@ -299,7 +299,7 @@ class ResultCursor(Generic[R]):
         return rows[at]
 
     def fetchmany(self, size: int | None = None) -> list[R]:
-        """The next ``size`` rows (``arraysize`` when not told), or as many as there are."""
+        """The next ``size`` rows (``arraysize`` without), or as many as there are."""
         rows = self._load()
         wanted = self.arraysize if size is None else size
         if wanted < 0:

@@ -40,7 +40,7 @@ class Notice:
 
     Attributes:
         severity: "WARNING", "NOTICE", "INFO" and so on.
-        sqlstate: five characters; "00000" when there is nothing to be told by it.
+        sqlstate: five characters; "00000" without one.
         message: the primary message; ``detail`` and ``hint`` are further lines, or None.
     """
 

@@ -73,7 +73,7 @@ def run_transaction(
 
     Args:
         where: a connection that is in no transaction, or a pool, which lends one for each attempt.
-        attempts: so many at most; no limit when it is not told.
+        attempts: so many at most; without, no limit.
         timeout_s: no new attempt begins after this.
 
     Returns:

@@ -165,7 +165,7 @@ class PortalCursor(Generic[R]):
         return self._buffer[self._next - 1]
 
     def fetchmany(self, size: int | None = None) -> list[R]:
-        """The next ``size`` rows (``arraysize`` when not told), or as many as there are."""
+        """The next ``size`` rows (``arraysize`` without), or as many as there are."""
         wanted = self.arraysize if size is None else size
         if wanted < 0:
             raise ProgrammingError(f"a number of rows cannot be negative: {wanted}")

@@ -113,7 +113,7 @@ def parse(url: str | os.PathLike[str]) -> DirectoryUrl | ServersUrl:
 
 
 def shown(url: str) -> str:
-    """The URL as it may be told: without a password."""
+    """The URL as it may be shown: without a password."""
     url = re.sub(r"(//[^/?#]*?):[^/?#]*@", r"\1:***@", url)
     return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url)
 

@@ -53,7 +53,7 @@ class LocalCluster:
     on. `environment` says what each process, by its name, finds in its environment beside what this one has.
     With `auto_recovery` BookKeeper's daemon of that name runs too. With `network` every new process has a
     namespace there, so that it can be cut off (`host`); such a cluster cannot outlive the network.
-    `on_progress` is told what becomes of each process.
+    `on_progress` is called with what becomes of each process.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Failover drills: a workload, a fault, the history of what clients were told, and a judgement of it.
+"""Failover drills: a workload, a fault, the history of the answers that clients got, and a judgement of it.
 
     from herdpy.drill import DRILLS, run
     result = run(DRILLS["kill-leader"])          # on a cluster that is made for it

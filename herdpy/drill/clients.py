@@ -1,4 +1,4 @@
-"""One client of a drill: what it does is recorded with what it was told.
+"""One client of a drill: what it does is recorded with the answers that it got.
 
 Layer: above `sessions` and `recorder`, below workloads. A client writes on the leader; it reads there too, or
 at its own read level from whichever server answers (`read`). Its thread goes on until `stop`.

@@ -1,4 +1,4 @@
-"""What the clients of a drill did and were told, and what happened meanwhile: the ground of every judgement.
+"""The clients' operations with their answers, and what happened meanwhile: the ground of every judgement.
 
 Layer: the bottom of herdpy.drill. A Recorder appends to a DrillHistory while clients run (any thread, any
 task); `checkers` judge it, the report draws it, and it is kept as a file of JSON lines, so that it can be
@@ -15,7 +15,7 @@ The names of operations, their arguments and their results, as the checkers read
     sets         add [element] -> null;  members [] -> [element, ...]
     inserts      insert [id] -> null;  rows [] -> [id, ...], an id as often as it is there, in the order read
     queue        put [job] -> null;  take [] -> job, or null when none was left;  waiting [] -> [job, ...]
-    unique keys  claim [key, claimant] -> true, or false when it was told that another has it;
+    unique keys  claim [key, claimant] -> true, or false when another has it;
                    owners [] -> {key: claimant}
     replicas     checksum [tablespace] -> {replica: checksum}, when all is quiet
 
@@ -63,7 +63,7 @@ class ClientOperation:
     result: what was answered; None when it was not DONE.
     returned_s: for UNKNOWN: when the client gave up. It may take effect any time later.
     error: SQLSTATE and message, when it was not DONE.
-    resolved: what a later question by request id told of an UNKNOWN one, and when (None: never told).
+    resolved: what a later question by request id found of an UNKNOWN one, and when (None: never).
     details: isolation, read_level, server, request_id, retries, workload, and `sees_from_s` (see below).
     """
 
@@ -237,7 +237,7 @@ class Recorder:
 class RecordedCall:
     """One operation under way; it is in the history from the moment the `with` is left.
 
-    If the `with` is left by an exception before its outcome was told, it is recorded as unknown, and the
+    If the `with` is left by an exception before it had an outcome, it is recorded as unknown, and the
     exception goes on.
     """
 
@@ -288,7 +288,7 @@ class RecordedCall:
         self._tell(OperationOutcome.UNKNOWN, None, error)
 
     def resolved(self, outcome: OperationOutcome) -> None:
-        """A question by request id told, now, what became of it: DONE or NOT_DONE."""
+        """A question by request id has found, now, what became of it: DONE or NOT_DONE."""
         if self._operation.outcome is not OperationOutcome.UNKNOWN or outcome is OperationOutcome.UNKNOWN:
             raise HistoryError(f"a {self._operation.outcome} operation cannot be resolved as {outcome}")
         self._change(resolved=outcome, resolved_s=self._recorder.now_s())

@@ -90,7 +90,7 @@ class _Judge:
             self._workload = kind("", kept[0]) if kept else kind()
 
     def verdicts(self, history: DrillHistory) -> list[Verdict]:
-        """What the workload's own checkers say, and whether an error was told that none should see."""
+        """What the workload's own checkers say, and whether a client got an error that none should see."""
         own = _own(history, self._label)
         if self._workload is None:
             text = f"no checker can judge {len(own)} operations of the workload {self._label}"

@@ -95,7 +95,7 @@ def counted(anomalies: Sequence[Anomaly]) -> str:
 
 
 TRIES = 400
-"""How often a checker is asked, at most, unless told otherwise."""
+"""How often a checker is asked, at most, unless another number is given."""
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ class DrillState(StrEnum):
 
 @dataclass(frozen=True)
 class DrillReport:
-    """Everything that is told of one run of one drill.
+    """Everything that is reported of one run of one drill.
 
     about: what the drill does, one line.
     seed: what decided what clients and faults do; None for a history whose seed is not known.

@@ -348,7 +348,7 @@ def run(
     Args:
         control: the cluster, and who does faults to it; None: a cluster that is made for it on this machine.
         seconds: how long clients run; a fault that has begun is ended first.
-        seed: decides what clients and faults do; None: one that is made up, and told in the result.
+        seed: decides what clients and faults do; None: one that is made up, and stands in the result.
 
     Raises:
         DrillError: it could not be carried out.

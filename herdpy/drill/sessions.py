@@ -369,7 +369,7 @@ class PlainSession:
                 self.close()
 
     def _new_name(self) -> str:
-        """It begins with a position of the log: so what is not done can be told from what is forgotten."""
+        """It begins with a position of the log, which distinguishes not done from forgotten."""
         now = time.monotonic()
         if now >= self._position_until:
             ((position,),) = self._run("SELECT herdpy.commit_position()").rows

@@ -93,7 +93,7 @@ class Timeline:
     gaps: by kind, the longest one; None where nothing of that kind was tried.
     latencies: by phase and kind; a phase that the drill did not have is not there.
     phases: when each began and ended.
-    unknown: the operations whose client was not told what became of them.
+    unknown: the operations whose client did not learn what became of them.
     """
 
     seconds: float
@@ -113,7 +113,7 @@ class Timeline:
         return sum(self.counts.values())
 
     def resolved(self, outcome: OperationOutcome | None) -> int:
-        """How many unknown outcomes were found to be `outcome` later; None: how many were never told."""
+        """How many unknown outcomes were found to be `outcome` later; None: how many nobody learned."""
         return sum(1 for one in self.unknown if one.resolved is outcome)
 
 
@@ -185,7 +185,7 @@ def faults_of(events: Iterable[Event]) -> list[FaultSpan]:
 
     Of faults within each other the inner one ends first.
 
-    What was done is told by the event itself, or by the first note "NAME: ..." that follows it.
+    What was done is said by the event itself, or by the first note "NAME: ..." that follows it.
     """
     faults: list[FaultSpan] = []
     for event in events:

@@ -333,7 +333,7 @@ class _Collected:
 logger = logging.getLogger("herdpy.pool")
 
 CLOSE_PATIENCE_S = 5.0
-"""How long ``close()`` waits for connections that are lent, when it is not told."""
+"""How long ``close()`` waits for connections that are lent, without a time."""
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 """Before servers that cannot be reached are tried again: at first, and at most (``Backoff``)."""
 FILL_PAUSE_S = 5.0

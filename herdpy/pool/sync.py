@@ -28,11 +28,11 @@ from herdpy.pool import core
 from herdpy.pool.core import Core, Held, Lent, PoolEnd, PoolRequest, PoolSettings, PoolStats, logger
 
 Tend = Callable[[], float | None]
-"""Looks after the pool; in how many seconds to look again (infinity: when told to), None for never."""
+"""Looks after the pool; in how many seconds to look again (infinity: when called), None for never."""
 
 
 class PoolKeeper:
-    """A thread that calls a method of the pool, when it is time or when it is told to.
+    """A thread that calls a method of the pool, when it is time or when somebody asks for it.
 
     Attributes:
         nudge: have it look now; may be called anywhere, also while an object is collected.
@@ -76,7 +76,7 @@ class Pool(PoolEnd[Connection[R]]):
     Args:
         url: as for :func:`herdpy.connect`.
         min_size, max_size: how many connections there are at least, once it is used, and at most.
-        timeout_s: how long to wait for a connection, unless told when it is asked for.
+        timeout_s: how long to wait for a connection, unless the request gives a time.
         max_idle_s: one that nobody has used for so long is closed, while there are more than ``min_size``.
         max_lifetime_s: one that is so old (or up to a tenth less) is closed when nobody uses it.
         check: called with a connection before it is lent again; when it raises, another one is taken.

@@ -1,4 +1,4 @@
-"""Where a server's gRPC door is, who calls (``grpc://role:password@host:8481``), and refusals as errors.
+"""Where a server's gRPC services are, who calls (``grpc://role:password@host:8481``), and refusals as errors.
 
 ``grpcs`` is TLS. Everybody who calls HerdPy's services from Python makes his channel here.
 """
@@ -84,7 +84,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class GrpcAddress:
-    """A gRPC door.
+    """An address of gRPC services.
 
     Attributes:
         host, port: where it listens.

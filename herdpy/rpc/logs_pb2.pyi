@@ -213,7 +213,7 @@ class LogNode(_message.Message):
     APPLIED_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     grpc: _builtins.str
-    """"host:port" of its gRPC door; empty: it has none, or is away."""
+    """"host:port" of its gRPC services; empty: it has none, or is away."""
     state: _builtins.str
     """As of Tablespace in Admin: "leading", "following", ...; empty: it is away."""
     @_builtins.property

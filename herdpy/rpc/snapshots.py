@@ -223,7 +223,7 @@ class SnapshotClient:
 
     async def _keep(self, snapshot: RemoteSnapshot, lease_s: float) -> None:
         while True:
-            with contextlib.suppress(RemoteError):  # that it is gone is told by the fetching
+            with contextlib.suppress(RemoteError):  # the fetching finds that it is gone
                 await self.renew(snapshot, lease_s)
             await asyncio.sleep(lease_s / 3)
 

@@ -318,7 +318,7 @@ class HerdPyDialect(PGDialect):
     # Reflection.
 
     def get_multi_indexes(self, connection: Any, **kw: Any) -> Any:  # type: ignore[override, unused-ignore]
-        """As PostgreSQL's. INCLUDE is never told of: indexes keep no columns besides their own."""
+        """As PostgreSQL's. INCLUDE is never reported: indexes keep no columns besides their own."""
         found = []
         for key, indexes in super().get_multi_indexes(connection, **kw):  # type: ignore[no-untyped-call, unused-ignore]
             for index in indexes:

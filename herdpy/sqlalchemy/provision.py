@@ -1,4 +1,4 @@
-"""What SQLAlchemy's test suites must be told of a HerdPy database; loaded by them alone."""
+"""What SQLAlchemy's test suites must know of a HerdPy database; loaded by them alone."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ _FLAGS = (
     f"-Dlog4j2.configurationFile={_LOGGING}",
     "-Dlog4j2.disableJmx=true",
 )
-_ENDED_IN_ORDER = (0, 143)  # 143: told so by SIGTERM
+_ENDED_IN_ORDER = (0, 143)  # 143: ended by SIGTERM
 
 
 def write_configuration(path: Path, values: Mapping[str, object]) -> None:
@@ -354,7 +354,7 @@ class JavaProgram:
             self._finish()
 
     def stop(self) -> None:
-        """End the program: it is told by the end of its input, and killed when it does not obey."""
+        """End the program: its input ends, and it is killed when it does not end."""
         if self._process is None:
             return
         if self._process.stdin is not None:

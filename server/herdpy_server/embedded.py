@@ -141,7 +141,7 @@ class Database:
                     Shelter.rest()
 
     def _await_statements(self) -> None:
-        """Wait for the threads that are in the middle of a statement: commits end, all else is told."""
+        """Wait for the threads that are in the middle of a statement: commits end, all else gets an error."""
         with self._turn:
             self.tablespace.let_writers_in(is_closing())
             until = time.monotonic() + _CLOSE_PATIENCE_S

@@ -1,6 +1,6 @@
 """The server process: a directory served, from its configuration to its end.
 
-The roof of the house. logs -> status page -> database (recovery) -> doors, each started when the one before
+The top layer. logs -> status page -> database (recovery) -> front ends, each started when the one before
 it is up, and stopped in the other order; signals, readiness and statistics around them. One event loop runs
 everything. Exit codes: 0 it was asked to end, 1 it could not start or could not end as it should.
 """
@@ -21,10 +21,10 @@ import msgspec
 import uvloop
 
 from herdpy._version import __version__
-from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, doors
+from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
-from herdpy_server.process.doors import Door, GrpcDoor, PostgresDoor
+from herdpy_server.process.front_ends import FrontEnd, GrpcFrontEnd, PostgresFrontEnd
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.node import ProcessNode, changed, taken_over
@@ -75,7 +75,7 @@ class ServerProcess:
         self.metrics.max_sessions = self.config.postgres.max_connections
         self._delay = self.metrics.loop_delay = LoopDelay()
         self._page = StatusPage(self.status, self.metrics, __version__)
-        self._doors: list[tuple[str, Door]] = []
+        self._front_ends: list[tuple[str, FrontEnd]] = []
         self._database: ServedDatabase | None = None
         self._publishing: SnapshotPublishing | None = None
         self._member: Member | None = None
@@ -122,33 +122,33 @@ class ServerProcess:
         self._publishing = placements.served.publishing
         self._publishing.start()
         node = ServedNode(database.path, database.driver, placements)
-        await self._serve(config, node, PostgresDoor(config, node, RoleStore(RoleFile(database.path))))
+        await self._serve(config, node, PostgresFrontEnd(config, node, RoleStore(RoleFile(database.path))))
 
-    async def _serve(self, config: ServerConfig, node: ServedNode, postgres: PostgresDoor) -> int | None:
-        """Let clients in; the port of gRPC's door, None when there is none."""
+    async def _serve(self, config: ServerConfig, node: ServedNode, postgres: PostgresFrontEnd) -> int | None:
+        """Let clients in; the port of gRPC, None when there is none."""
         registry = self.metrics.registry = postgres.server.registry
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
-        self._doors.append(("postgres", postgres))
+        self._front_ends.append(("postgres", postgres))
         return await self._serve_grpc(config, node, registry)
 
     async def _serve_grpc(
         self, config: ServerConfig, node: ServedNode, registry: SessionRegistry
     ) -> int | None:
-        """Open the door of gRPC; its port, None when there shall be none."""
+        """Start gRPC's front end; its port, None when there shall be none."""
         if not config.grpc.enabled:
             return None
         control = ProcessNode(
             __version__, self.status, self._logs, lambda: self.config, self._read_configuration_again
         )
         secret = None if self._member is None else self._member.cluster.secret
-        grpc = GrpcDoor(config, node, registry, control, secret)
-        self._doors.append(("grpc", grpc))  # also when it cannot listen: it has threads to be ended
+        grpc = GrpcFrontEnd(config, node, registry, control, secret)
+        self._front_ends.append(("grpc", grpc))  # also when it cannot listen: it has threads to be ended
         await self._listen("grpc", config, grpc.start)
         return grpc.port
 
     async def _join(self, config: ServerConfig) -> None:
-        """Start as a node of a cluster: the doors first, so that others can be told their ports."""
+        """Start as a node of a cluster: the front ends first, so that others can get their ports."""
         from herdpy_server.process.member import Member  # a server alone does without BookKeeper's client
         from herdpy_server.replica.roles import LoggedRoles
 
@@ -156,7 +156,7 @@ class ServerProcess:
         cluster = member.cluster
         cluster.observer = self.statements.observe
         cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
-        postgres = PostgresDoor(config, member.node, RoleStore(LoggedRoles(cluster)))
+        postgres = PostgresFrontEnd(config, member.node, RoleStore(LoggedRoles(cluster)))
         registry = postgres.server.registry
         cluster.end_session = registry.end
         cluster.roles_changed = registry.roles_changed
@@ -196,14 +196,16 @@ class ServerProcess:
         try:
             await start()
         except OSError as error:
-            places = ", ".join(f"{address}:{port}" for door, address, port in doors(config) if door == name)
+            places = ", ".join(
+                f"{address}:{port}" for listener, address, port in listeners(config) if listener == name
+            )
             raise ServerStartError(f"{name} cannot listen on {places}: {_reason(error)}") from error
 
     def _tell_ready(self) -> None:
         self.status.phase = Phase.SERVING
         places: dict[str, object] = {"directory": self.config.data.directory, "pid": os.getpid()}
-        for name, door in self._doors:
-            places[f"{name}_port"] = door.port
+        for name, front_end in self._front_ends:
+            places[f"{name}_port"] = front_end.port
         if self.config.http.enabled:
             places["http_port"] = self._page.port
         logger.info("ready", extra=places)
@@ -212,8 +214,8 @@ class ServerProcess:
     async def _stop(self) -> None:
         self.status.phase = Phase.STOPPING
         notify("STOPPING=1")
-        doors, self._doors = self._doors, []
-        await asyncio.gather(*[self._close(door) for _name, door in doors])
+        front_ends, self._front_ends = self._front_ends, []
+        await asyncio.gather(*[self._close(one) for _name, one in front_ends])
         publishing, self._publishing = self._publishing, None
         if publishing is not None:
             await publishing.close()
@@ -227,10 +229,10 @@ class ServerProcess:
         self._delay.stop()
         logger.info("stopped")
 
-    async def _close(self, door: Door) -> None:
-        """Stop a door: gracefully until that is over or shall be fast."""
+    async def _close(self, front_end: FrontEnd) -> None:
+        """Stop a front end: gracefully until that is over or shall be fast."""
         patience = 0.0 if self._fast.is_set() else self.config.shutdown.graceful_timeout_s
-        graceful = asyncio.ensure_future(door.stop(patience))
+        graceful = asyncio.ensure_future(front_end.stop(patience))
         fast = asyncio.ensure_future(self._fast.wait())
         try:
             await asyncio.wait({graceful, fast}, return_when=asyncio.FIRST_COMPLETED)
@@ -238,7 +240,7 @@ class ServerProcess:
                 graceful.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await graceful
-                await door.stop(0.0)
+                await front_end.stop(0.0)
                 return
             graceful.result()
         finally:
@@ -292,8 +294,8 @@ class ServerProcess:
         taken, left = changed(self.config, new.config)
         self.config = taken_over(self.config, new.config)
         self._apply(self.config)
-        for _name, door in self._doors:
-            door.reload(self.config)
+        for _name, front_end in self._front_ends:
+            front_end.reload(self.config)
         logger.info("configuration read again", extra={"changed": ", ".join(taken) or "nothing"})
         if left:
             logger.warning("these settings need another start: %s", ", ".join(left))

@@ -174,7 +174,7 @@ class Shelter:
         Args:
             give_up: may be called several times, in this thread.
             undo: called with what the work gave when that does not reach the caller.
-            left: told of a call that goes on although nobody waits for it.
+            left: called for a call that goes on although nobody waits for it.
         """
         if threading.get_ident() != cls._main:
             return work()

@@ -256,10 +256,10 @@ class OpenDirectory:
 
 
 def is_closing() -> SqlError:
-    """What a statement is told that is ended because the database is being closed."""
+    """The error of a statement that is ended because the database is being closed."""
     return SqlError("57P01", "the statement was ended: the database is being closed")
 
 
 def is_closed(path: Path) -> SqlError:
-    """What is told to who comes after that."""
+    """The error of whoever comes after that."""
     return SqlError("57P03", f"the database {path} is closed")

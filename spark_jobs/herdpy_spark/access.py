@@ -83,7 +83,7 @@ class Node:
     """A server that has a replica.
 
     Attributes:
-        place: its gRPC door.
+        place: its gRPC address.
         state: "leading", "following", ...; empty where it is alone.
         applied: up to here its tables have everything.
     """
@@ -100,7 +100,7 @@ class Description:
     Attributes:
         log: where it is.
         applied: what is in the tables of the server that was asked.
-        nodes: those that have a replica and a gRPC door, in no order.
+        nodes: those that have a replica and a gRPC address, in no order.
         table: the definition of the table that was asked for.
     """
 
@@ -116,7 +116,7 @@ class TablespaceServers:
 
     Attributes:
         tablespace: its name; empty: the only one, or the cluster's default one.
-        places: gRPC doors, at least one.
+        places: gRPC addresses, at least one.
     """
 
     def __init__(self, tablespace: str, places: Sequence[GrpcAddress]) -> None:
@@ -183,7 +183,7 @@ def _description(found: Any, asked: GrpcAddress) -> Description:
     )
     nodes = []
     for node in found.nodes:
-        place = asked if not node.node else door(node.grpc, asked)
+        place = asked if not node.node else address_at(node.grpc, asked)
         if place is not None:
             nodes.append(Node(place, node.state, LSN(node.applied.ledger_id, node.applied.entry_id)))
     definition = found.table.definition if found.HasField("table") else ""
@@ -196,23 +196,25 @@ def _description(found: Any, asked: GrpcAddress) -> Description:
     )
 
 
-def door(address: str, like: GrpcAddress) -> GrpcAddress | None:
-    """The gRPC door at "host:port", called as ``like`` is; None where that is no address."""
+def address_at(address: str, like: GrpcAddress) -> GrpcAddress | None:
+    """The gRPC address at "host:port", called as ``like`` is; None where that is no address."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return None
     return replace(like, host=host.removeprefix("[").removesuffix("]"), port=int(port))
 
 
-def servers_of_url(url: str, user: str | None, password: str | None, doors: str | None) -> TablespaceServers:
+def servers_of_url(
+    url: str, user: str | None, password: str | None, grpc_at: str | None
+) -> TablespaceServers:
     """The servers of ``herdpy://...``.
 
     Args:
         user, password: where the URL has none.
-        doors: "host:port,..." of gRPC doors; None: those that the servers tell.
+        grpc_at: "host:port,..."; None: those that the servers know.
 
     Raises:
-        AccessError: no server answers by SQL, or it does not tell where its gRPC door is.
+        AccessError: no server answers by SQL, or it does not know a gRPC address.
         herdpy.InterfaceError: the URL makes no sense.
     """
     server = parse(url)
@@ -245,8 +247,8 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         ) as connection:
             like = replace(like, tls=bool(connection.pgconn.ssl_in_use))
             nodes = connection.execute("SELECT grpc_address FROM herdpy.nodes ORDER BY node").fetchall()
-            if doors is not None:
-                found = doors.split(",")
+            if grpc_at is not None:
+                found = grpc_at.split(",")
             else:
                 found = [address for (address,) in nodes if address] if nodes else _own_door(connection)
     except psycopg.Error as error:
@@ -254,7 +256,7 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
             f"{options.name}: {error}", sqlstate=error.sqlstate or "08006", is_transient=True
         ) from error
     # A server that is alone serves what it has under any name.
-    return TablespaceServers((server.database or "") if nodes else "", _doors(found, like))
+    return TablespaceServers((server.database or "") if nodes else "", _front_ends(found, like))
 
 
 def _own_door(connection: Any) -> list[str]:
@@ -266,8 +268,8 @@ def _own_door(connection: Any) -> list[str]:
     return [f"{connection.info.host}:{port}"] if port != "0" else []
 
 
-def _doors(addresses: Sequence[str], like: GrpcAddress) -> list[GrpcAddress]:
-    places = [place for address in addresses if (place := door(address.strip(), like)) is not None]
+def _front_ends(addresses: Sequence[str], like: GrpcAddress) -> list[GrpcAddress]:
+    places = [place for address in addresses if (place := address_at(address.strip(), like)) is not None]
     if not places:
         raise AccessError("no server reports its gRPC endpoint: set the option grpc to host:port")
     return places
@@ -313,7 +315,7 @@ def find_in_zookeeper(
     places = []
     for node in nodes:
         address = (node or {}).get("grpc") or {}
-        found = door(f"{address.get('host', '')}:{address.get('port', '')}", like)
+        found = address_at(f"{address.get('host', '')}:{address.get('port', '')}", like)
         if found is not None:
             places.append(found)
     log_id = (ledgers or {}).get("log", "")
@@ -409,7 +411,7 @@ def find(options: Options) -> SparkDatabase:
     try:
         target = parse(options.url)
         if not isinstance(target, DirectoryUrl):
-            return SparkDatabase(servers_of_url(options.url, options.user, options.password, options.doors))
+            return SparkDatabase(servers_of_url(options.url, options.user, options.password, options.grpc))
     except InterfaceError as error:
         raise OptionError(f"the option url: {error}") from error
     return SparkDatabase(None, target.path, LogAddress.of_database(target.path))

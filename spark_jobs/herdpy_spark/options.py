@@ -130,7 +130,7 @@ class Options:
     )
     user: str | None = _option("user", _ALL, _text, "the role, where the URL has none")
     password: str | None = _option("password", _ALL, str, "its password, where the URL has none")
-    doors: str | None = _option(
+    grpc: str | None = _option(
         "grpc",
         _ALL,
         _text,

@@ -14,7 +14,7 @@ from herdpy_server.config import RELOADABLE, ServerConfig, documented, effective
 from herdpy_server.config.fields import all_settings, toml
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.pgwire.context import PgSettings
-from herdpy_server.process.doors import pg_settings
+from herdpy_server.process.front_ends import pg_settings
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.workers.scheduler import WorkerSettings
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "glossary.md"
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 REPLACED = re.compile(
-    r"(?:^|_)(?:asks|bad_luck|conduct|crew|hands(?!_over)|hire|likeness|make_way|playing|quick|staff|stand|standing|told)"
+    r"(?:^|_)(?:asks|bad_luck|conduct|crew|doors?|hands(?!_over)|hire|likeness|make_way|playing|quick|staff|stand|standing|told)"
     r"(?:_|$)"
 )
 LEFT = frozenset({"_stand_in", "stand_in", "told"})

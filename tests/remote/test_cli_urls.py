@@ -189,7 +189,7 @@ def test_a_server_alone(server, tmp_path):
     url = f"herdpy://ann@127.0.0.1:{server.port}/test"
     run("sql", url, "-c", "CREATE TABLE IF NOT EXISTS alone (n INTEGER)")
     assert {"table": "alone", "rows": 0} in json.loads(run("info", url, "--json").stdout)["tables"]
-    # Its gRPC door has whichever port was free, which its settings do not tell.
+    # Its gRPC listener has whichever port was free, which its settings do not tell.
     told = run("snapshot", url, tmp_path / "copy", code=1).stderr
     assert "no server of tablespace test reports its gRPC endpoint" in told
 

@@ -86,7 +86,7 @@ def run(cluster: LocalCluster, node: str, *statements: str) -> list[tuple[Any, .
 
 
 def channel(cluster: LocalCluster, node: str) -> grpc.Channel:
-    """A channel to one node's gRPC door; to be closed."""
+    """A channel to one node's gRPC services; to be closed."""
     options = [("grpc.use_local_subchannel_pool", 1)]
     return grpc.insecure_channel(f"127.0.0.1:{server(cluster, node).grpc_port}", options)
 

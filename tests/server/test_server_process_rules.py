@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from herdpy_server.config import HostRule
-from herdpy_server.process.doors import RuleAuthority
+from herdpy_server.process.front_ends import RuleAuthority
 
 SCRAM = "[{ method = 'trust', user = 'admin', network = 'loopback' }, { method = 'scram-sha-256' }]"
 

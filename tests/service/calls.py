@@ -1,4 +1,4 @@
-"""What tests of the gRPC door share: stubs, errors, credentials."""
+"""What tests of the gRPC services share: stubs, errors, credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers as processes of their own, and channels to their gRPC doors."""
+"""Servers as processes of their own, and channels to their gRPC services."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def channels() -> Iterator[Callable[..., grpc.Channel]]:
-    """``channels(server)``: a channel to its gRPC door, closed with the test."""
+    """``channels(server)``: a channel to its gRPC services, closed with the test."""
     opened: list[grpc.Channel] = []
 
     def channel(server: RunningServer, port: int | None = None) -> grpc.Channel:

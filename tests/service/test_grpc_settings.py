@@ -1,4 +1,4 @@
-"""The section [grpc]: what the door is made with, what is warned of, what cannot be."""
+"""The section [grpc]: what the front end is made with, what is warned of, what cannot be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from herdpy_server.config import ConfigError, ServerConfig, load
-from herdpy_server.process.doors import service_settings
+from herdpy_server.process.front_ends import service_settings
 from herdpy_server.service import ServiceSettings
 from tests.service.calls import refused
 

@@ -1,4 +1,4 @@
-"""How the door closes: watchers at once, streams of data gracefully, all of it when it must be fast."""
+"""How gRPC ends: watchers at once, streams of data gracefully, all of it when it must be fast."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_who_may_not_connect_comes_in_by_no_door(server, channel):
     connection.execute("REVOKE CONNECT ON TABLESPACE data FROM PUBLIC")
     try:
         assert refused(lambda: partitions(channel).Plan(plan, metadata=basic("bob")))[:2] == DENIED
-        code, state, said = refused(lambda: stage(loads(channel), "no door", "lea"))
+        code, state, said = refused(lambda: stage(loads(channel), "refused", "lea"))
         assert (code, state, said) == (*DENIED, "permission denied for database default")
     finally:
         connection.execute("GRANT CONNECT ON TABLESPACE data TO PUBLIC")

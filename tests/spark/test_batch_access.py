@@ -1,4 +1,4 @@
-"""From a URL to a server: its gRPC door, TLS, roles and passwords. One server, that is alone."""
+"""From a URL to a server: its gRPC address, TLS, roles and passwords. One server, that is alone."""
 
 from __future__ import annotations
 

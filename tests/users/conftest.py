@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from herdpy_server.config import HostRule
-from herdpy_server.process.doors import RuleAuthority
+from herdpy_server.process.front_ends import RuleAuthority
 from tests.pgwire.servers import ThreadServer, thread_server
 
 Connect = Callable[..., psycopg.Connection[Any]]

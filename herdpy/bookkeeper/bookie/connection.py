@@ -44,7 +44,7 @@ BUFFER_HIGH_BYTES = 1024 * 1024
 
 
 class ConnectionOwner(Protocol):
-    """Who is told what happens on a connection. Called from the event loop only."""
+    """Receives what happens on a connection. Called from the event loop only."""
 
     def frames_received(self, frames: list[Frame]) -> None:
         """Whole frames arrived, without their length prefix."""
@@ -164,7 +164,7 @@ class BookieConnection(asyncio.Protocol):
         self._use(upgraded)
 
     def abort(self) -> None:
-        """End the connection now, dropping what is unsent. The owner is not told."""
+        """End the connection now, dropping what is unsent. The owner is not called."""
         self.is_open = False
         self.writable = False
         if self._transport is not None:

@@ -87,7 +87,7 @@ class BookieOperations(ABC):
         ledger_id: int | None = None,
         entry_id: int | None = None,
     ) -> None:
-        """Send a request and have `sink` told the outcome, once, later."""
+        """Send a request; `sink` gets the outcome, once, later."""
 
     def send_read(
         self, ledger_id: int, entry_id: int, sink: ReplySink, *, fence_key: bytes | None = None
@@ -392,7 +392,7 @@ class Bookie(BookieOperations):
             `max_bookie_pending_bytes` (see `when_room`).
         unanswered: those adds; a writer waits above `max_bookie_pending_entries` of them, too.
         metrics: what is counted of it.
-        unsettled: while several replies are being told: receivers may put here what is to be settled after
+        unsettled: while several replies are delivered: receivers may put here what is to be settled after
             the last of them; None at other times.
         failure: why the last connection could not be made or was lost; None while one is in use.
     """
@@ -484,7 +484,7 @@ class Bookie(BookieOperations):
         ledger_id: int | None = None,
         entry_id: int | None = None,
     ) -> None:
-        """As `call`, with the outcome told to `sink`, once, and never before this returns."""
+        """As `call`, and `sink` gets the outcome, once, and never before this returns."""
         awaited = self._awaited
         if len(awaited) >= MAX_AWAITED or ((self._blocked or not self._out) and not self._admit()):
             self.metrics.refused += 1
@@ -498,7 +498,7 @@ class Bookie(BookieOperations):
             self._deadlines.arm(sent_s, deadline_s)
 
     def send_reads(self, ledger_id: int, reads: Iterable[AwaitedEntry]) -> None:
-        """As `send_read` for each of these, which are told the outcome themselves."""
+        """As `send_read` for each of these, which get the outcome themselves."""
         awaited, timeout_s = self._awaited, self._settings.request_timeout_s
         for read in reads:
             entry_id = read.entry_id

@@ -52,11 +52,11 @@ class AddReceiver(Protocol):
         """Bytes held while it is unanswered."""
 
     def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
-        """Told once for each `send_add`: a status of the protocol, TIMED_OUT or UNAVAILABLE."""
+        """Called once for each `send_add`: a status of the protocol, TIMED_OUT or UNAVAILABLE."""
 
 
 class Settling(Protocol):
-    """What several receivers have in common, told once when all of one read from the socket were told."""
+    """What several receivers share; called once all replies of one read from the socket are delivered."""
 
     def settle(self) -> None:
         """Act on what the receivers took note of."""
@@ -66,7 +66,7 @@ class ReplySink(Protocol):
     """Who waits for a reply: a future, or what takes replies as one would, without a task behind it."""
 
     def done(self) -> bool:
-        """Whether nobody waits any more; then it is told nothing."""
+        """Whether nobody waits any more; then it is not called."""
 
     def set_result(self, reply: object, /) -> None:
         """The reply's body; the operation says of which class."""

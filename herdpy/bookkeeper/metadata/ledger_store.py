@@ -425,7 +425,7 @@ class LedgerStore:
     def watch(self, ledger_id: int, callback: Callable[[Versioned | None], None]) -> Watch:
         """Call back on the loop with the present metadata, then after each change; None: no such ledger.
 
-        A value that cannot be understood is logged and not told.
+        A value that cannot be understood is logged and not delivered.
         """
 
         def tell(znode: Znode | None) -> None:

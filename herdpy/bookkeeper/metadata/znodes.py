@@ -151,9 +151,9 @@ class Znodes(Protocol):
     def watch_data(self, path: str, callback: Callable[[Znode | None], None]) -> Watch:
         """Call back with the present state (soon, not within this call), then after every change of it.
 
-        None means that there is no such znode. States that come and go quickly may be told as one: then the
-        last is told, though it be the one that was told before. The watch lives through lost connections and
-        sessions: the state is read again after each, and told if it is another.
+        None means that there is no such znode. Of states that come and go quickly the last alone may
+        be delivered, even if it equals the one before. The watch lives through lost connections and
+        sessions: the state is read again after each, and delivered if it is another.
         """
 
     def watch_children(self, path: str, callback: Callable[[list[str] | None], None]) -> Watch:

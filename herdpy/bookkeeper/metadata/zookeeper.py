@@ -12,7 +12,7 @@ errors (``LOST``): what they mean depends on whether the request was a read or a
 Watches that last (``PersistentWatch``) are made of ZooKeeper's, which fire once and die with the
 connection. A watch reads the state and leaves a one-shot watch in the same request, tells the state, and
 does so again each time the one-shot watch fires and each time the session is (re)connected. At most one
-read is under way; what changes meanwhile causes another one after it, so the last state told is the last
+read is under way; what changes meanwhile causes another one after it, so the last state delivered is the last
 state there was.
 
 A session ends in a bounded time (``end_session``), also when ZooKeeper is silent. Kazoo's ``stop`` waits
@@ -210,7 +210,7 @@ class PersistentWatch(Generic[S]):
         self._path = path
         self._callback: Callable[[S], None] | None = callback
         self._reported: object = _NOTHING_REPORTED
-        self._has_fired = False  # since the state was last told
+        self._has_fired = False  # since the state was last delivered
         self._stale = False
         self._reading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -290,7 +290,7 @@ class KazooLog(logging.LoggerAdapter[logging.Logger]):
         self.is_over = False
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging names it so
-        """Whether anybody is told."""
+        """Whether the callback is still called."""
         return not self.is_over and super().isEnabledFor(level)
 
 

@@ -156,7 +156,7 @@ class Polls:
         self._members: tuple[str, ...] = ()
         self._polls: dict[str, LongPoll] = {}
         self._spent: set[str] = set()  # had no answer to wait for, since `restart`
-        self._hints: dict[str, int] = {}  # what each bookie told last, until it proves wrong
+        self._hints: dict[str, int] = {}  # what each bookie said last, until it proves wrong
         self._hint_asked = NO_ENTRY  # the highest hint whose proof is under way
         self._refusal: BookKeeperError | None = None
         self._is_waiting = False

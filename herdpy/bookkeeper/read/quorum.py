@@ -150,7 +150,7 @@ class EnsembleQuestion(Generic[T]):
             self._coverage.answered(index, await self._answered(index, ask))
         except UnauthorizedError as error:
             self._refusal = error
-        except Exception as error:  # noqa: BLE001 - told to whoever waits
+        except Exception as error:  # noqa: BLE001 - given to whoever waits
             self._failure = error
         finally:
             self._news.set()

@@ -81,7 +81,7 @@ class LedgerReader:
     def last_stored(self) -> int:
         """The newest entry that bookies said they have, confirmed or not; -1 for none.
 
-        Right after ``read_last_add_confirmed`` nothing that a writer was told to be stored lies behind both.
+        Right after ``read_last_add_confirmed`` no entry that was confirmed to a writer lies behind both.
         """
         return self._view.last_stored
 
@@ -144,7 +144,7 @@ class LedgerReader:
     async def read_last_add_confirmed(self) -> int:
         """Ask the bookies how far the ledger is confirmed; -1 when it has no confirmed entry.
 
-        At least every entry is counted whose confirmation a writer had told to an ack quorum of bookies.
+        At least every entry is counted whose confirmation a writer had sent to an ack quorum of bookies.
 
         Raises:
             BookieUnavailableError: too few bookies answered; the message names what each said.

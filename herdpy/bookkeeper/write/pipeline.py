@@ -51,7 +51,7 @@ class Milestones:
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def wait_for(self, entry_id: int) -> None:
-        """Return when ``passed`` is told this entry or a later one, or ``ended`` is called."""
+        """Return when ``passed`` is called for this entry or a later one, or ``ended`` is called."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting.append((entry_id, future))
         await future
@@ -340,10 +340,10 @@ def _nothing() -> None:
 
 
 class AppendSink(Protocol):
-    """Who is told what became of an entry: a future, or what acts upon it at once (``LedgerWriter.send``)."""
+    """Receives what became of an entry: a future, or code that acts on it at once (``LedgerWriter.send``)."""
 
     def done(self) -> bool:
-        """Whether nobody wants to know any more; then it is told nothing."""
+        """Whether nobody wants to know any more; then it is not called."""
 
     def set_result(self, entry_id: int, /) -> None:
         """The entry is confirmed."""
@@ -362,7 +362,7 @@ class Add:
         size_bytes: of the frame.
         targets: the bits of its write set.
         acked: the bits of those bookies, of the present ensemble, that have it.
-        future: the caller's; it is told the entry id.
+        future: the caller's; its result is the entry id.
         deadline_s: when a bookie that was sent it has not answered in time (loop time).
     """
 

@@ -227,7 +227,7 @@ class LedgerWriter:
         return future
 
     def send(self, data: bytes, sink: AppendSink) -> None:
-        """As ``append_nowait``, with the outcome told to ``sink``: once, in the order of the entries, as soon
+        """As ``append_nowait``, and ``sink`` gets the outcome: once, in the order of the entries, as soon
         as it is known, but never before this returns. The sink may append, and must not raise.
         """
         pipeline = self._pipeline

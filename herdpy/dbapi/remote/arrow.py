@@ -161,7 +161,7 @@ class _Maker:
     Args:
         kind: their Arrow type.
         convert: makes one of Python's values.
-        name: the type that the server is told, where Arrow's does not say it.
+        name: the type that is declared to the server, where Arrow's does not say it.
     """
 
     def __init__(self, kind: Any, convert: Callable[[Column], Array] | None = None, name: str = "") -> None:

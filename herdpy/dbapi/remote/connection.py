@@ -36,7 +36,7 @@ class FailoverConnection:
     """A session on the server that leads, and the next one, with the same settings, when it is lost.
 
     Attributes:
-        commit_position: of its newest commit, as far as a server told it.
+        commit_position: of its newest commit, as far as a server has reported it.
     """
 
     def __init__(self, options: RemoteOptions, autocommit: bool) -> None:
@@ -49,7 +49,7 @@ class FailoverConnection:
         self.unanswered = ""  # the name of a commit that was sent, or is about to be
         self.is_alone = False  # what is sent is in no transaction block
         self.limit = StatementLimit()
-        self.sent_position = ""  # that the session was told to wait for
+        self.sent_position = ""  # that the session has to wait for
         self.commit_position: str | None = None
         self.said: list[Any] = []
 

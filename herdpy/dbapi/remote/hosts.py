@@ -156,7 +156,7 @@ class ZnodeReader:
     ) -> KazooClient:
         """A session that begins with the first of some hosts; it tells when it is there."""
         named = ",".join(hosts)
-        logger = logging.Logger("herdpy.zookeeper")  # kazoo's words are told with the error, not logged
+        logger = logging.Logger("herdpy.zookeeper")  # kazoo's words stand in the error, and are not logged
         logger.addHandler(self._last_failure)
         client = make(
             named,

@@ -205,7 +205,7 @@ class Search:
     Attributes:
         said: what each host that did not take the session said last.
         is_stopped: whether to give up; looked at every tenth of a second.
-        complains: the leader is looked for: servers that only follow are told when it cannot be reached.
+        complains: the leader is looked for: servers that only follow are notified when it cannot be reached.
 
     Args:
         conninfo: libpq's connection string for a host, and the addresses of its name.

@@ -88,7 +88,7 @@ class RemoteLink:
 
     @property
     def commit_position(self) -> str | None:
-        """Of its newest commit, as far as a server told it."""
+        """Of its newest commit, as far as a server has reported it."""
         return self._connection.commit_position
 
     def commit(self) -> None:

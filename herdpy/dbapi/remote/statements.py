@@ -303,7 +303,7 @@ class SessionSettings:
         self._pending: list[str] | None = None  # within a transaction: they count when it commits
 
     def statements(self) -> list[str]:
-        """What a new session is to be told."""
+        """The settings of a new session."""
         quoted = {name: value.replace("'", "''") for name, value in self._given.items()}
         return [*(f"SET {name} = '{value}'" for name, value in quoted.items()), *self._kept.values()]
 
@@ -314,7 +314,7 @@ class SessionSettings:
 
     @property
     def position(self) -> str:
-        """The position that at_lsn was told to wait for; empty where it was not, or in an unusual way."""
+        """The position that at_lsn waits for; empty where it has none, or one in an unusual form."""
         found = _POSITION.fullmatch(self._value(_MIN_LSN))
         return found[0] if found is not None else ""
 

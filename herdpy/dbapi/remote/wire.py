@@ -177,7 +177,7 @@ class StatementLimit:
     """How long the statement that a caller waits for may take; of a link, whichever connection it has.
 
     Attributes:
-        is_up: the server was told to end the statement.
+        is_up: the server was asked to end the statement.
     """
 
     def __init__(self) -> None:

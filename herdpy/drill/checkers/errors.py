@@ -1,4 +1,4 @@
-"""No client is told anything that a fault does not explain: an internal error, a table that is not there.
+"""No client gets an error that a fault does not explain: an internal error, a table that is not there.
 
 Faults explain lost connections, failovers, locks and full disks (docs/errors.md has the SQLSTATEs).
 """

@@ -84,7 +84,7 @@ def steps_by_key(
 ) -> dict[str, list[RegisterStep]]:
     """The steps of each register, in the order of their calls. `initial` is every register's first value.
 
-    all_values: none is UNSEEN, so that every value can be told.
+    all_values: none is UNSEEN, so that every value can be distinguished.
 
     Raises: HistoryError: an operation has not the arguments or the result that its name asks for.
     """

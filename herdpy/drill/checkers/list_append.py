@@ -57,7 +57,7 @@ class Read:
 class ListTransaction:
     """One transaction. `appends` holds the elements by key, in order.
 
-    is_committed: it was acknowledged, or told to be done later, or somebody saw what it appended.
+    is_committed: it was acknowledged, or found to be done later, or somebody saw what it appended.
     """
 
     number: int
@@ -161,7 +161,7 @@ def _element(value: Json) -> Element:
 
 
 def wrong_reads(lists: Lists, level: str, *, repeats: bool) -> Iterator[Anomaly]:
-    """Every read that shows an anomaly on its own, or with another of its key; each reason is told once.
+    """Every read that shows an anomaly on its own, or with another of its key; each reason is reported once.
 
     repeats: a transaction must read the same list again, but for what it appended itself.
     """

@@ -40,7 +40,7 @@ def judge(history: DrillHistory, *, name: str, add: str, read: str, noun: str) -
 
 
 def _unexpected(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
-    """What is there and must not be, or not so often; each element is told once."""
+    """What is there and must not be, or not so often; each element is reported once."""
     told: set[str] = set()
     for read, seen in reads:
         for element, times in seen.items():

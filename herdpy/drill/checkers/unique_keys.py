@@ -1,4 +1,4 @@
-"""Races for unique keys: of all who claim a key one wins, who was told so stays the owner, and only he."""
+"""Races for unique keys: one claim of a key wins, and the acknowledged one stays the only owner."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class ClusterObserver:
         return [name for name in names if self._control.is_running(name)]
 
     def setting(self, name: str) -> str | None:
-        """A setting of the servers, as the leader has it; None when it is not told. Raises psycopg.Error."""
+        """A setting of the servers, as the leader has it; None without one. Raises psycopg.Error."""
         rows = self.run(
             self.await_leader(),
             f"SELECT value FROM herdpy.settings WHERE scope = 'server' AND name = '{name}'",

@@ -39,7 +39,7 @@ class Poised:
 class Fault(ABC):
     """One fault of one drill; what it chooses comes from `chance` alone.
 
-    hold_s: how long the runner waits between `begin` and `end`, unless it is told otherwise.
+    hold_s: how long the runner waits between `begin` and `end`, unless another time is given.
     least_s: what is shorter shows nothing; a storm may make it last anything from there on.
     tell: is called with a line for each thing that happens; the runner makes events of kind "note" of them.
     mark: is called by a fault that is made of others when one of them begins or ends: with the kind of event

@@ -167,7 +167,7 @@ class PartitionLeaderOneWay(PartitionLeader):
 class LoseInFlight(Fault):
     """What the leader sends to the bookies is lost; then it is killed, as it waits for their answers.
 
-    Nobody has what it sent meanwhile: whatever clients were told of that was told too early.
+    Nobody has what it sent meanwhile: what of that was acknowledged was acknowledged too early.
     """
 
     name = "lose-in-flight"

@@ -76,8 +76,8 @@ class Storm(Fault):
     """One fault after the other, sometimes a second one within the first, from `begin` until `end`.
 
     What is dealt follows from the seed (`Bag`); what the cluster makes of it depends on its timing. A fault
-    that cannot happen at its moment, because another has left nobody to whom, is told and passed over; so is
-    at the end what the storm was too short for.
+    that cannot happen at its moment, because another has left nobody to whom, is reported and passed over;
+    so is at the end what the storm was too short for.
     """
 
     name = "storm"

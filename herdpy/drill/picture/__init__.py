@@ -6,7 +6,7 @@
     operations      answers a second
     latency         how long they took
     silence         where clients tried and nobody was answered
-    unknown         outcomes that clients were not told
+    unknown         outcomes that clients did not learn
     violations      the operations that break a promise
     checks          what each checker says
     smallest        the fewest operations that show the violation

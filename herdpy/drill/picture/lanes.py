@@ -361,7 +361,7 @@ def _silence_label(sheet: Sheet, gap: Gap, kind: str, y: float) -> None:
 
 
 def draw_unknown(sheet: Sheet, top: float) -> float:
-    """A mark for each operation whose client was not told: what it was found to be later."""
+    """A mark for each operation whose client got no answer: what it was found to be later."""
     canvas, axis, line = sheet.canvas, sheet.axis, sheet.report.timeline
     bottom = top + 3 * 16 + 4
     sheet.lane(top, bottom, "unknown", "told later")

@@ -63,7 +63,7 @@ class Bank(Workload):
         return {str(account): int(balance) for account, balance in rows}
 
     def _locking(self, session: ClientSession, source: int, target: int, amount: int) -> None:
-        """Both rows are locked, in the order of the transfer: so there are deadlocks, and they are told."""
+        """Both rows are locked, in the order of the transfer: deadlocks happen, and are errors."""
         held = {}
         for account in (source, target):
             sql = f"SELECT balance FROM {self.table} WHERE id = %s FOR UPDATE"

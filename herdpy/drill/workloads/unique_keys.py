@@ -1,4 +1,4 @@
-"""Races for unique keys: several clients insert the same one, and exactly one is told that it has it."""
+"""Races for unique keys: several clients insert the same one, and exactly one gets the acknowledgement."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Workload(ABC):
 
     @abstractmethod
     def step(self, client: Client) -> None:
-        """One operation of one client, chosen by `client.random`, which notes itself what it was told."""
+        """One operation of one client, chosen by `client.random`, which records the answer itself."""
 
     @abstractmethod
     def finish(self, client: Client) -> None:

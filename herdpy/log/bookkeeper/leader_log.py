@@ -1,7 +1,7 @@
 """The log of a tablespace as its leader writes it: ledgers in BookKeeper. Top of the package.
 
 On the loop: an append is encoded and queued; at the end of the loop's pass what waited becomes an entry
-(``sender``); bookies acknowledge it; the hook is told, and the appends are resolved, in order
+(``sender``); bookies acknowledge it; the hook is called, and the appends are resolved, in order
 (Acknowledger; the state machine's hook may fail, then nothing more can be acknowledged). Beside that, in
 tasks: the next ledger is made before this one is full, ledgers are closed behind the writing, and one whose
 bookies are gone is replaced (``succession``). Threads call LoopLog, whose methods block until the loop has

@@ -172,7 +172,7 @@ class OwnLedgers:
     # Deleting.
 
     def may_delete(self, epoch: int) -> bool:
-        """Whether no earlier leader can be told any more that it wrote to a ledger of this epoch."""
+        """Whether no earlier leader can get the answer any more that it wrote to a ledger of this epoch."""
         if epoch == self.state.epoch:
             return True
         return self._clock() - self._began_s > self._settings.ownership_s

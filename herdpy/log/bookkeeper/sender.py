@@ -241,7 +241,7 @@ class Sender:
         on_done: an entry at the head of the flights is done.
         on_unreadable: the next entry cannot be made: nothing behind it can be written either.
         on_failed: the writer can write no more; what is in flight stays so until its outcome is known.
-        on_switched: told the writer that was left, and the last entry and CRC of its ledger.
+        on_switched: called with the writer that was left, and the last entry and CRC of its ledger.
         """
         self.writer: LedgerWriter | None = None
         self.following: LedgerWriter | None = None
@@ -373,7 +373,7 @@ class Sender:
         entry.done = True
         try:
             self._on_done()
-        except Exception as error:  # noqa: BLE001 - told; the writer has others to tell
+        except Exception as error:  # noqa: BLE001 - reported; the writer has others to call
             self._loop.call_exception_handler(
                 {"message": "an entry that is stored could not be acknowledged", "exception": error}
             )

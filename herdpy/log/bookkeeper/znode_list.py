@@ -313,7 +313,7 @@ class ZnodeLedgerList:
     def watch(self, callback: Callable[[LedgerListState | CorruptLedgerError | None], None]) -> Watch:
         """Call back with the list now (soon), and after every change of it; see ``Znodes.watch_data``.
 
-        A list whose chunks cannot be read now is not told: who needs it reads it.
+        A list whose chunks cannot be read now is not delivered: who needs it reads it.
         """
         return _ListWatch(self, self._znodes, callback)
 

@@ -18,7 +18,7 @@ NO_LAC = -1
 
 @dataclass(slots=True)
 class StoredLedger:
-    """One ledger on one bookie. `max_lac` is the highest LAC that any entry or explicit LAC told."""
+    """One ledger on one bookie. `max_lac` is the highest LAC that any entry or explicit LAC carried."""
 
     master_key: bytes
     is_fenced: bool = False
@@ -120,7 +120,7 @@ class Storage:
         return ledger is not None and entry_id in ledger.entries
 
     def crash(self) -> None:
-        """The power goes: of what was not synced, any prefix may be on disk, and nobody is told."""
+        """The power goes: of what was not synced, any prefix may be on disk, and nobody gets an answer."""
         self._halted = False
         self._stop_timer()
         pending = [*self._syncing, *self._waiting]
@@ -130,7 +130,7 @@ class Storage:
         self.ledgers = copy.deepcopy(self._durable)
 
     def flush(self) -> None:
-        """Everything is durable, and nobody is told: the process ends in order."""
+        """Everything is durable, and nobody gets an answer: the process ends in order."""
         self._stop_timer()
         self._persist([*self._syncing, *self._waiting])
         self._waiting.clear()

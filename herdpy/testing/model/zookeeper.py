@@ -146,11 +146,11 @@ def _parent(path: str) -> str:
 # Sessions.
 
 UNKNOWN_STATE = object()
-"""What was told last, before anything was."""
+"""What was delivered last, before anything was."""
 
 
 class ModelWatch:
-    """A watch on data or children. `told` is the state that was told last; `has_fired`: it changed since."""
+    """A watch on data or children. `told`: the state delivered last; `has_fired`: it changed since."""
 
     def __init__(
         self, owner: list[ModelWatch], path: str, children: bool, callback: Callable[[Any], None]

@@ -40,7 +40,7 @@ class Coordination:
         """To be made on the loop, over a started ``Znodes``.
 
         Args:
-            own: what this node registers; ``own.sql`` and ``own.grpc`` are told with each election.
+            own: what this node registers; ``own.sql`` and ``own.grpc`` are published with each election.
             refused: another process took this node's id: this one must end.
         """
         self.znodes = znodes

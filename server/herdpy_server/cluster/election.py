@@ -66,7 +66,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Vacancy:
-    """That nobody leads: when it was told, by the lease's clock, and who led before, as far as known."""
+    """That nobody leads: when this was seen, by the lease's clock, and who led before, as far as known."""
 
     told_s: float
     gone: LeaderRecord | None = None
@@ -252,7 +252,7 @@ class Candidate:
         won: a term has begun: recover the log, then await ``term.alone()``.
         lost: the term is over and was not resigned: answer and acknowledge nothing more. Called in the turn
             of the loop in which it is heard of; ``term.loss`` says why.
-        leader: who leads now, or None: told after each change, own terms included.
+        leader: who leads now, or None: called after each change, own terms included.
     """
 
     position: Callable[[], LSN]
@@ -303,7 +303,7 @@ class Election:
         self._candidate = candidate
         self._preferred = preferred
         self._grace_s = grace_s
-        self._has_seen = False  # whether the watch has told anything yet
+        self._has_seen = False  # whether the watch has reported anything yet
         self._vacancy = Vacancy(0.0)
         self._yield_until_s = 0.0
         self._changed = asyncio.Event()
@@ -382,7 +382,7 @@ class Election:
         self.leader = record
         self._changed.set()
         if self.term is not None and (record is None or record.tag != self.term.tag):
-            self._check(self._verify(self.term))  # what is told may be older than the term
+            self._check(self._verify(self.term))  # what the watch reports may be older than the term
         self._candidate.leader(record)
 
     def _session_changed(self, state: ZooKeeperState) -> None:
@@ -393,7 +393,7 @@ class Election:
         elif term is not None and state is ZooKeeperState.SUSPENDED:
             self._await_lease_end(term)
         elif term is not None:
-            self._check(self._verify(term))  # what the watch would have told may be lost with the connection
+            self._check(self._verify(term))  # a change may be lost with the connection
         self._changed.set()
 
     def _await_lease_end(self, term: Term) -> None:
@@ -461,7 +461,7 @@ class Election:
             except UNDECIDED as error:
                 _log.info("election not decided", extra={"path": self._paths.info, "reason": str(error)})
                 following = _Next.SOON
-            except Exception:  # noqa: BLE001 -- told, and the tablespace still needs a leader
+            except Exception:  # noqa: BLE001 -- reported, and the tablespace still needs a leader
                 _log.exception("election failed", extra={"path": self._paths.info})
                 following = _Next.SOON
             if following is _Next.SOON:

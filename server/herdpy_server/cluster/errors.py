@@ -1,7 +1,7 @@
 """What can go wrong in a cluster's metadata, below everything else in this package.
 
 What a client's statement caused (a bad name, a tablespace that is there already) is an ``SqlError``; these
-here are told to the node's own code.
+here are for the node's own code.
 """
 
 from __future__ import annotations

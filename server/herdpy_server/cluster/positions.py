@@ -1,4 +1,4 @@
-"""What each replica has, told to others through ZooKeeper, and how far the log may be trimmed.
+"""What each replica has, published in ZooKeeper, and how far the log may be trimmed.
 
 Above ``certain``. A replica tells its state and position (``Reports``); the leader reads all
 of them when it wants to trim (``read_needs``, ``claim_trim``); nobody watches them, so they cost a write a
@@ -52,15 +52,15 @@ def trim_floor(
 
     It is not past the leader's durable checkpoint; nor past the durable position of any replica of the
     tablespace that is there or was within the retention window; nor past the position of a reader whose lease
-    has not expired. A replica that has not told a position yet, or that was away for longer, is seeded from
-    another's snapshot; the seeding holds a lease as a reader. Evidence does not follow the log.
+    has not expired. A replica that has published no position yet, or that was away for longer, is seeded
+    from another's snapshot; the seeding holds a lease as a reader. Evidence does not follow the log.
 
     Args:
         checkpoint: the leader's: all up to it is durable in its store.
         replicas: the nodes that have a replica (``TablespaceInfo.replicas``).
-        present: those of them that are there now, however long ago they told a position.
+        present: those of them that are there now, however long ago they published a position.
         retention_s: the window, in seconds.
-        now_us: the leader's clock. A position told "in the future" by another's is within the window.
+        now_us: the leader's clock. A position that another's clock puts in the future is within the window.
     """
     needed = [checkpoint]
     for node, position in positions.items():
@@ -75,7 +75,7 @@ def trim_floor(
 _log = logging.getLogger("herdpy.cluster")
 
 REPORT_S = 1.0
-"""How often a position that moves is told; a state that changes is told at once."""
+"""How often a position that moves is published; a state that changes is published at once."""
 KEEP_S = 5.0
 """How often the position that trimming keeps is written; also when it has not moved, for the time in it."""
 _PATIENCE_S = 5.0
@@ -91,7 +91,7 @@ class Reports:
     """One replica's reports: an ephemeral one for operators, a persistent one for trimming.
 
     Attributes:
-        kept: why the replica is evidence; empty: it is not. Told with the next :meth:`keep_now`.
+        kept: why the replica is evidence; empty: it is not. Published with the next :meth:`keep_now`.
     """
 
     def __init__(

@@ -254,7 +254,7 @@ class Tablespaces:
                     raise _in_doubt(f'removing tablespace "{info.name}"', error) from error
 
     async def _bury(self, info: TablespaceInfo) -> None:
-        """Tell nodes that are away; the oldest that were told of are forgotten."""
+        """Record it for nodes that are away; the oldest records are deleted."""
         path = self._layout.dropped
         data = encode(DroppedRecord(name=info.name, dropped_us=time.time_ns() // 1000))
         try:

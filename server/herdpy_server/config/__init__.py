@@ -6,7 +6,7 @@ values     file < environment < flags -> checked values and where each came from
 check      what must hold between settings, and of the files they name
 """
 
-from herdpy_server.config.check import doors, networks_of
+from herdpy_server.config.check import listeners, networks_of
 from herdpy_server.config.fields import documented, effective
 from herdpy_server.config.sections import RELOADABLE, HostRule, ServerConfig
 from herdpy_server.config.values import ConfigError, LoadedConfig, load
@@ -18,8 +18,8 @@ __all__ = [
     "LoadedConfig",
     "ServerConfig",
     "documented",
-    "doors",
     "effective",
+    "listeners",
     "load",
     "networks_of",
 ]

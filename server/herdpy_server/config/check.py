@@ -221,11 +221,11 @@ def networks_of(rule: HostRule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6N
 
 
 def _places(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
-    """Two doors at one address and port, or a door nowhere."""
+    """Two listeners at one address and port, or one without an address."""
     taken: dict[int, list[tuple[str, str]]] = {}
     if not config.postgres.addresses:
         yield f"{where('postgres.addresses')}: postgres.addresses is empty: no client could connect"
-    for name, address, port in doors(config):
+    for name, address, port in listeners(config):
         if not address:
             key = "postgres.addresses" if name == "postgres" else f"{name}.address"
             yield f'{where(key)}: {key}: "" is no address'
@@ -238,7 +238,7 @@ def _places(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
         yield f"{where('postgres.unix_directory')}: postgres.unix_directory: {directory} is no directory"
 
 
-def doors(config: ServerConfig) -> list[tuple[str, str, int]]:
+def listeners(config: ServerConfig) -> list[tuple[str, str, int]]:
     """(section, address, port) of everything that listens."""
     found = [("postgres", address, config.postgres.port) for address in config.postgres.addresses]
     if config.http.enabled:
@@ -278,7 +278,7 @@ def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
 
 
 def networks_or_none(rule: HostRule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """As :func:`networks_of`; nothing for a rule that is told as a problem anyway."""
+    """As :func:`networks_of`; nothing for a rule that is reported as a problem anyway."""
     try:
         return networks_of(rule)
     except ValueError:

@@ -2,7 +2,7 @@
 
 The one place that knows them: ``conf/server.toml`` is written from these structs (``fields``), values are
 checked against them (``values``), and the table of docs/server.md is compared with them. A section is a table
-of the file; names of settings carry their units. A section's docstring is told in the file, so it is written
+of the file; names of settings carry their units. A section's docstring stands in the file, so it is written
 for who runs a server. Limits and meanings are msgspec's ``Meta``, from where ``fields`` reads them.
 """
 

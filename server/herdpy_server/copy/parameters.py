@@ -129,8 +129,8 @@ class Parameter:
     def assigned(self, array: Array, wanted: SqlType, zone: str) -> Array | None:
         """The values as a column of type ``wanted`` would keep them; None: look at them one by one.
 
-        Only what is certain to be the same is told. SqlError where a value is wrong, though perhaps not the
-        first one that is.
+        Only what is certain to be the same is reported. SqlError where a value is wrong, though perhaps not
+        the first one that is.
         """
         field, declared = wanted.field, self.types[-1]
         if wanted.element is not None:

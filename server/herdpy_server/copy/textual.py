@@ -581,7 +581,7 @@ class LineWriter:
         self._is_csv = options.format == "csv"
         own = {options.delimiter, options.quote, options.escape} if self._is_csv else {options.delimiter}
         self._plain = _NEVER_SPECIAL if not own & _OF_VALUES else frozenset()
-        # A value that is written as NULL is must be quoted to be told apart.
+        # A value that is written as NULL is must be quoted to be distinguished.
         self._null_like = bool(set(options.null)) and set(options.null) <= _OF_VALUES
 
     def start(self, schema: pa.Schema) -> Sequence[bytes]:

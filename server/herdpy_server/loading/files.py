@@ -43,7 +43,7 @@ ipc: Any = pa.ipc
 
 
 class FilePart(NamedTuple):
-    """A part on disk, as its writer was told: ``crc`` is the CRC32C of all ``size_bytes``."""
+    """A part on disk, as its writer knows it: ``crc`` is the CRC32C of all ``size_bytes``."""
 
     id: str
     size_bytes: int
@@ -134,7 +134,7 @@ class StagedFiles:
         """The rows of parts, one part after the other; for threads, one at a time.
 
         Raises:
-            SqlError: 58P01 a part is not there; XX001 it is not what its writer was told; 22P04 it is no
+            SqlError: 58P01 a part is not there; XX001 it is not what its writer knows; 22P04 it is no
                 Arrow stream; 22023 it has another number of rows.
         """
         directory = self._of(load_id)

@@ -75,7 +75,7 @@ class Effects:
 
     Args:
         logs_rows: what each row does is to be logged.
-        noting: is told of every row that foreign keys may be about; None where none are.
+        noting: gets every row that foreign keys may be about; None where none are.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """From batches as they were given or staged to rows as they are kept, or the error that names the row.
 
 Above ``load``. Who publishes takes a batch when it needs one: nothing is read further ahead than a little.
-Writers are told what to stage, and are not trusted to have done it: types must be those of the table
+Writers learn what to stage, and are not trusted to have done it: types must be those of the table
 exactly, every buffer is validated, and what the table asks of its rows is asked of each.
 """
 

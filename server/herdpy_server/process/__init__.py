@@ -3,6 +3,6 @@
 logs        records -> lines of text or JSON, written by a thread of their own
 statements  what sessions report of statements: counts, latencies, the slow-statement log
 notify      systemd's readiness protocol
-node        the process as its gRPC door sees it; SIGHUP: what of a new configuration it takes over
-doors       what it listens with, and who may come in
+node        the process as the gRPC services see it; SIGHUP: what of a new configuration it takes over
+front_ends  what it listens with, and who may come in
 """

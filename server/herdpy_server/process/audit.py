@@ -28,7 +28,7 @@ class AuditLog:
     """The audit log of a server.
 
     Attributes:
-        classes: the events that are told.
+        classes: the events that are written.
         lines: how many were written. ``failures``: how many could not be.
     """
 
@@ -111,7 +111,7 @@ class AuditLog:
             ) from error
 
     def close(self) -> None:
-        """Let go of the file; what is told next opens it again."""
+        """Let go of the file; the next line opens it again."""
         file, self._file = self._file, None
         self._size = 0
         if file is not None:

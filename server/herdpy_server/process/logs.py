@@ -2,8 +2,8 @@
 
 A record's ``extra`` values are its fields. The loop's thread only queues a record; a thread of the logs
 formats and writes it, so that a slow disk or a reader of standard error that has stopped holds up no
-session. When the queue is full records are dropped, and how many is told as soon as there is room. No secret
-is ever handed to ``logging``: who logs has to see to that, not this module.
+session. When the queue is full records are dropped, and their number is logged as soon as there is room. No
+secret is ever handed to ``logging``: who logs has to see to that, not this module.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Logs:
         try:
             self._records.put(None, timeout=_CLOSE_PATIENCE_S)
             self._thread.join(_CLOSE_PATIENCE_S)
-        except queue.Full:  # nobody reads standard error: what is left cannot be told
+        except queue.Full:  # nobody reads standard error: what is left cannot be written
             pass
         self._writer.close()
 
@@ -144,7 +144,7 @@ class Logs:
         return self._queue.dropped
 
     def set_levels(self, level: str, levels: Mapping[str, str]) -> None:
-        """The least level of ``herdpy`` and of single loggers below it; of others warnings are told."""
+        """The least level of ``herdpy`` and of single loggers below it; of others warnings are logged."""
         self._root.setLevel(logging.WARNING)
         for name in self._levels.keys() - levels.keys():
             logging.getLogger(name).setLevel(logging.NOTSET)

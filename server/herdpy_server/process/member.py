@@ -1,6 +1,6 @@
 """A server process as a node of a cluster, made from its configuration.
 
-Between ``server`` and ``replica``: the data directory, the node's id, the addresses that others are told.
+Between ``server`` and ``replica``: the data directory, the node's id, the addresses that others get.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NODES_OWN = ("node", "advertise", "user", "password_file", "secret_file", "ca")
 class Member:
     """Attributes:
     cluster: its part in the cluster; :meth:`join` lets it begin.
-    node: what the doors serve.
+    node: what the front ends serve.
     id: the node's.
     """
 
@@ -67,7 +67,7 @@ class Member:
         self.node = ServedNode(self.path, self.cluster.driver, self.cluster)
 
     async def join(self, sql_port: int, grpc_port: int | None, http_port: int | None) -> None:
-        """Join the cluster, once the doors listen on these ports. Errors as ``ClusterNode.start``."""
+        """Join the cluster, once the front ends listen on these ports. Errors as ``ClusterNode.start``."""
         config = self.config
         host = config.cluster.advertise or _first(config.postgres.addresses)
         record = NodeRecord(

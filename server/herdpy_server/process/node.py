@@ -1,4 +1,4 @@
-"""The process as its gRPC door sees it: state, settings, logs; and which settings it takes over at SIGHUP."""
+"""The process as gRPC services see it: state, settings, logs; which settings it takes over at SIGHUP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Status(Protocol):
 
 
 class ProcessNode:
-    """What a door may know of the process, and ask of it (``service.Node``).
+    """What a front end may know of the process, and ask of it (``service.Node``).
 
     Args:
         config: the configuration that holds now.

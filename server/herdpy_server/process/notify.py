@@ -14,7 +14,7 @@ logger = logging.getLogger("herdpy.server")
 
 
 def notify(state: str, status: str = "") -> bool:
-    """Tell systemd a state, such as "READY=1", and a line for ``systemctl status``; True when it was told."""
+    """Tell systemd a state, such as "READY=1", and a line for ``systemctl status``; True when it was sent."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return False

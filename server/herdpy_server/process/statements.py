@@ -58,9 +58,9 @@ class StatementStatistics:
     Attributes:
         kinds: statistics by kind, such as "SELECT".
         errors: how many by SQLSTATE.
-        slow: how many were told as slow.
-        slow_s: statements that take at least this long are told; below 0 none.
-        slow_chars: how much of their text is told.
+        slow: how many were logged as slow.
+        slow_s: statements that take at least this long are logged; below 0 none.
+        slow_chars: how much of their text is logged.
     """
 
     def __init__(self, slow_s: float = -1.0, slow_chars: int = 1000) -> None:

@@ -1,4 +1,4 @@
-"""One publication: a process writes the snapshot; what readers may begin from is told; the rest is removed.
+"""One publication: a process writes the snapshot; what readers may begin from is recorded.
 
 Top of the package, on the loop's thread; ``child`` is the process, which is started, answered, and killed
 when nobody needs it any more. Who calls this says where leases are, and keeps the record of what is
@@ -180,7 +180,7 @@ async def _conversation(
                 raise SqlError(_SQLSTATES[kind], text)
         if answer is not None:
             answers.write(encode(answer) + b"\n")
-            with contextlib.suppress(ConnectionError):  # that it has ended is told by the next line
+            with contextlib.suppress(ConnectionError):  # the next line finds that it has ended
                 await answers.drain()
 
 
@@ -216,8 +216,8 @@ async def publish_and_prune(
 ) -> Published:
     """Publish, tell what readers may begin from now on, and only then remove the rest.
 
-    A reader leases a snapshot first and looks after that whether it is still told of; here it is no longer
-    told of first, and leases are looked at after that. Whichever comes second sees the other, so what a
+    A reader leases a snapshot first and looks after that whether it is still recorded; here its record
+    is removed first, and leases are looked at after that. Whichever comes second sees the other, so what a
     reader believes to hold is not removed. Raises as ``process.publish``, and as ``leased`` and ``tell``.
     """
 

@@ -230,7 +230,7 @@ class Administration:
             stop()
         return []
 
-    # What is refused, or told.
+    # Refusals and messages.
 
     def _check_nodes(self, named: Sequence[str]) -> None:
         """SqlError 42704 for a node that is not there."""
@@ -341,7 +341,7 @@ def _altered(info: TablespaceInfo, said: dict[str, Any]) -> TablespaceInfo:
 
 
 class _News:
-    """What the watches have told last."""
+    """What the watches have reported last."""
 
     def __init__(self, paths: TablespacePaths) -> None:
         self.paths = paths

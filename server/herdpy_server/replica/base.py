@@ -28,7 +28,7 @@ from herdpy_sql.errors import SqlError
 T = TypeVar("T")
 
 LIST_ALARM = 0.5
-"""An operator is told of a ledger list that is so full."""
+"""A ledger list that is so full is reported to operators."""
 
 
 class ReplicaBase:

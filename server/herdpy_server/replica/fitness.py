@@ -1,6 +1,6 @@
 """Whether a replica should lead, although it follows: it may be cut off from the log that others reach.
 
-Between ``base`` and ``replica``. What is found is told in the replica's report, so that nobody hands over to
+Between ``base`` and ``replica``. What is found stands in the replica's report, so that nobody hands over to
 it, and asked by its election. A leader that is unfit lets a replica lead that is fit; where there is none it
 stays: as nobody else can do better, a lone leader, or one whose bookies are all gone, waits as if nothing
 were found. Three degrees:
@@ -165,7 +165,7 @@ class Fitness:
             self._yielding.cancel()
             await asyncio.gather(self._yielding, return_exceptions=True)
 
-    # Asked and told by the replica.
+    # Called by the replica.
 
     async def lacks(self) -> str | None:
         """Why it cannot lead, for its election. BookKeeperError: ZooKeeper does not say who else can."""

@@ -72,7 +72,7 @@ _ADMIT_PATIENCE_S = 10.0
 
 
 class ReplicaGuard:
-    """To be told what the replica is doing, by its attributes; asked by sessions.
+    """The replica sets its attributes to what it is doing; sessions ask it.
 
     Attributes:
         state: what the replica is doing.
@@ -227,7 +227,7 @@ class ReplicaGuard:
             return "Try again soon, or name several hosts with target_session_attrs=read-write."
         return f"Connect to {self.leader.sql}."
 
-    # Told by the replica.
+    # Set by the replica.
 
     def advanced(self) -> None:
         """The replica has applied more."""

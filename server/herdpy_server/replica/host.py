@@ -71,7 +71,7 @@ class Host:
         cluster: what sessions may ask of the cluster.
         observer, limits: of sessions that begin from now on.
         end_session: ends a session's connection, and tells its client why.
-        roles_changed: is told that there may be other roles than before.
+        roles_changed: called when there may be other roles than before.
     """
 
     node: str

@@ -200,7 +200,7 @@ class LeaderTasks:
 
     async def _let_go(self, log: LeaderLog, durable: LSN) -> None:
         """The ledger list is nearly full: rather than writing, the slowest replicas and readers stop. They
-        are seeded, or told that what they need is gone."""
+        are seeded, or learn that what they need is gone."""
         closed = [one for one in log.ledgers() if one.closed]
         floor = min(durable, closed[len(closed) // 2].last) if closed else durable
         await force_trim(self._host.bk.znodes, self._paths, floor)

@@ -136,7 +136,7 @@ async def hand_over(log: LeaderLog) -> None:
         async with asyncio.timeout(_HAND_OVER_PATIENCE_S):
             await log.aclose()
     except (LogError, TimeoutError) as error:
-        # A takeover closes what is open; those whose commits failed have been told.
+        # A takeover closes what is open; those whose commits failed have their errors.
         logger.warning("the ledgers could not be closed in order", extra={"reason": str(error)})
     finally:
         log.abandon(LogFencedError("this replica does not lead any more"))

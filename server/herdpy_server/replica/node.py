@@ -1,6 +1,6 @@
 """A node of a cluster: one server process, with a replica of each tablespace that is placed here.
 
-Top of the package. It is the ``Placements`` of the ``ServedNode`` that the doors serve. ``placed`` has
+Top of the package. It is the ``Placements`` of the ``ServedNode`` that the front ends serve. ``placed`` has
 replicas come and go as ZooKeeper says.
 """
 
@@ -87,14 +87,14 @@ _OTHER_REPLICA_S = 0.1
 
 
 class ClusterNode:
-    """To be made on the loop. The doors may stand on it before :meth:`start`: then there is nothing yet.
+    """To be made on the loop. The front ends may use it before :meth:`start`: then there is nothing yet.
 
     Attributes:
         replicas: by the name of their tablespace.
         host: what they share; None before ``start``.
         observer, limits, end_session, roles_changed: of sessions; to be set before ``start``.
         credentials: what other nodes are shown; to be set before ``start``.
-        secret: by which nodes know each other; to be set before anybody is told of it.
+        secret: by which nodes know each other; to be set before anybody learns of the node.
         zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
         refused: why this process may not be a node, once that is so.
     """
@@ -232,7 +232,7 @@ class ClusterNode:
         if not self.refused.done():
             self.refused.set_result(error)
 
-    # What the doors see: ``Placements``.
+    # What the front ends see: ``Placements``.
 
     @property
     def node_id(self) -> str:

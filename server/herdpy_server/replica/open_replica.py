@@ -172,7 +172,7 @@ class OpenReplica:
                 await asyncio.sleep(1.0)
 
     async def end_sessions(self, error: SqlError) -> None:
-        """End every statement and roll back every transaction; the sessions' clients are told ``error``."""
+        """End every statement and roll back every transaction; the sessions' clients get ``error``."""
         for session in self.sessions:
             self._host.end_session(session, error)
             session.shut()

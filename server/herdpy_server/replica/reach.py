@@ -15,7 +15,7 @@ from herdpy.bookkeeper.errors import ClosedClientError
 from herdpy.bookkeeper.metadata.znodes import Listeners
 
 LOOK_S = 0.1
-"""How often it is looked at, and its listeners are told."""
+"""How often it is looked at, and its listeners are called."""
 ASK_S = 0.2
 """A bookie that has said nothing for so long is asked for a sign of life; so long after a refusal, too."""
 FEW = 6
@@ -27,7 +27,7 @@ class BookieReach:
     """Of one node, on its loop.
 
     Attributes:
-        listeners: told after each look.
+        listeners: called after each look.
     """
 
     def __init__(self, bk: BookKeeper) -> None:

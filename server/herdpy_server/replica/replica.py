@@ -86,7 +86,7 @@ class Replica(ReplicaBase):
         epoch: of the newest term that it led; 0: none.
         takeovers, seedings: how often it came to lead, and got another's state.
         seeding: the snapshot that is on its way.
-        served: what the doors see of it.
+        served: what the front ends see of it.
         checker: compares it with the others.
         publishing: publishes snapshots of it.
         fitness: has another replica lead while this one cannot well.
@@ -478,7 +478,7 @@ class Replica(ReplicaBase):
         return word.accept_loss or isinstance(error, LogEntriesLostError)
 
     async def _applied_anywhere(self) -> list[LSN]:
-        """The positions that replicas have applied, as far as they have told; this one's, too."""
+        """The positions that replicas have applied, as far as they have published them; this one's, too."""
         needs = await read_needs(self.host.bk.znodes, self.paths)
         return [
             self.applied,
@@ -552,7 +552,7 @@ class Replica(ReplicaBase):
             self._step_down()
             self._change.set()
 
-    # What it is told.
+    # What others call.
 
     async def _lacks(self) -> str | None:
         is_open = not self.is_closing and self.opened is not None and not self.opened.is_dead
@@ -622,7 +622,7 @@ class Replica(ReplicaBase):
 
 
 def _replica_closed(name: str) -> SqlError:
-    """57P01: told to the sessions of a replica that was closed, or is opened anew."""
+    """57P01: for the sessions of a replica that was closed, or is opened anew."""
     return SqlError("57P01", f"the replica of tablespace {name} was closed")
 
 

@@ -50,7 +50,7 @@ class Credentials:
     Attributes:
         user: the role; None: the secret proves that this is a node.
         password_file: has its password in the first line; read each time, so it may be changed.
-        tls: whether the nodes' doors are TLS.
+        tls: whether the nodes' gRPC addresses are TLS.
         ca: a PEM file with those that may have signed the nodes' certificates.
     """
 
@@ -60,7 +60,7 @@ class Credentials:
     ca: Path | None = None
 
     def place(self, address: Address, proof: Callable[[], str | None] | None = None) -> GrpcAddress:
-        """Another node's door. OSError when the file of the password cannot be read.
+        """Another node's gRPC address. OSError when the file of the password cannot be read.
 
         Args:
             proof: of being a node, used where no role is said.
@@ -113,7 +113,7 @@ class Seeded:
         self._lease = lease
 
     async def release(self) -> None:
-        """The replica's own position is told: nothing need be kept for the seeding any more."""
+        """The replica's own position is published: nothing need be kept for the seeding any more."""
         with contextlib.suppress(BookKeeperError):  # it expires
             await self._lease.release()
 

@@ -1,4 +1,4 @@
-"""A replica as the doors see it (``serving.tablespaces``): its state, its store to be read, and its log.
+"""A replica as the front ends see it (``serving.tablespaces``): its state, its store to be read, and its log.
 
 Between ``base`` and ``replica``; it changes nothing. Of the log every node knows the leases
 (``cluster.readers``), and so does who trims. The znode ``publishing`` says who publishes a snapshot,
@@ -101,12 +101,12 @@ class BookKeeperLogBackend:
         known = host.coordination.membership.nodes
         nodes = []
         for node in dict.fromkeys((*info.replicas, *sorted(needs.replicas))):
-            door = None if node not in known else known[node].grpc
+            address = None if node not in known else known[node].grpc
             record = needs.replicas.get(node)
             nodes.append(
                 NodePlace(
                     node,
-                    "" if door is None else str(door),
+                    "" if address is None else str(address),
                     "" if record is None else record.state,
                     START if record is None else record.applied,
                 )
@@ -304,8 +304,8 @@ class ServedReplica:
         """See ``Served``."""
         replica = self._replica
         leader = replica.guard.leader
-        door = None if leader is None or leader.grpc is None else str(leader.grpc)
-        return LoadsHere(replica.session, replica.host.driver.call, replica.load_ledgers(), door)
+        address = None if leader is None or leader.grpc is None else str(leader.grpc)
+        return LoadsHere(replica.session, replica.host.driver.call, replica.load_ledgers(), address)
 
     async def reached(self, lsn: LSN) -> None:
         """See ``Served``."""

@@ -1,4 +1,4 @@
-"""What the services' calls have in common: errors as they are told to a caller, and positions in requests.
+"""What the services' calls have in common: errors as a caller gets them, and positions in requests.
 
 SQLSTATEs become gRPC's status codes. Besides code and message a caller gets trailing metadata: ``sqlstate``,
 ``detail-bin``, ``hint-bin``, of some errors ``where-bin`` (which row it is) and ``leader-grpc`` (who can do
@@ -52,7 +52,7 @@ def code_of(error: SqlError) -> grpc.StatusCode:
 
 
 def trailers(error: SqlError) -> tuple[tuple[str, str | bytes], ...]:
-    """What is told of an error besides its code and message."""
+    """What a caller gets of an error besides its code and message."""
     told: list[tuple[str, str | bytes]] = [("sqlstate", error.sqlstate)]
     texts = (("detail-bin", error.detail), ("hint-bin", error.hint), ("where-bin", error.fields.get("where")))
     for name, text in texts:
@@ -70,7 +70,7 @@ async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: SqlError) -
 
 
 def going_down() -> SqlError:
-    """What callers are told whose call is ended because the server goes down."""
+    """The error of callers whose call is ended because the server goes down."""
     return SqlError("57P01", "the call was ended: the server is shutting down")
 
 

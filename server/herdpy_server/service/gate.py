@@ -69,7 +69,7 @@ class Callers:
     Attributes:
         authority: the rules; may be replaced at any time.
         tls_required: refuse calls without TLS.
-        effective_roles: of the roles. ``auditor``: is told of calls for the record; None for nobody.
+        effective_roles: of the roles. ``auditor``: records calls; None: nobody does.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Callers:
         self._checks = 0
 
     def tell(self, kind: str, event: str, **fields: object) -> None:
-        """Tell for the record what a call does. SqlError 58030 it cannot be told, so it may not be done."""
+        """Record what a call does. SqlError 58030: it cannot be recorded, so it may not be done."""
         if self.auditor is not None:
             self.auditor.event(kind, event, fields)
 
@@ -340,7 +340,7 @@ class Gate(grpc.aio.ServerInterceptor):
         self._tell("call", "call", service, context, user=caller.user)
 
     def _tell(self, kind: str, event: str, service: str, context: Context, **fields: object) -> None:
-        """For the record. SqlError 58030 it cannot be told."""
+        """Record it. SqlError 58030: it cannot be recorded."""
         self._callers.tell(kind, event, service=service, address=context.peer(), **fields)
 
     @asynccontextmanager
@@ -357,7 +357,7 @@ class Gate(grpc.aio.ServerInterceptor):
             await refuse(context, SqlError("XX000", "internal error; see the server's log"))
 
     def _refused(self, error: SqlError, service: str, context: Context) -> SqlError:
-        """The error itself, once it is told for the record if it is that the caller may not."""
+        """The error itself; that a caller may not make a call is recorded first."""
         caller = CALLER.get(None)
         if error.sqlstate == "42501" and caller is not None:
             fields = {"user": caller.user, "sqlstate": error.sqlstate, "reason": error.message}

@@ -69,7 +69,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
 
     Args:
         max_message_bytes: the longest request that the server takes.
-        callers: whose rights are judged, and who is told for the record.
+        callers: whose rights are judged, and who records calls.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ async def _session(here: LoadsHere) -> AsyncIterator[Session]:
 
 @contextmanager
 def _naming_leader(here: LoadsHere) -> Iterator[None]:
-    """Errors that another node leads name its door."""
+    """Errors that another node leads name its gRPC address."""
     try:
         yield
     except SqlError as error:
@@ -273,7 +273,7 @@ def _naming_leader(here: LoadsHere) -> Iterator[None]:
 
 
 async def _published(here: LoadsHere, publishing: Publishing, context: Any) -> Any:
-    """The outcome of a load, whose caller is told meanwhile how far it is."""
+    """The outcome of a load, whose caller gets its progress meanwhile."""
     work = asyncio.ensure_future(here.call(publishing.run()))
     try:
         while not (await asyncio.wait({work}, timeout=_TELL_S))[0]:

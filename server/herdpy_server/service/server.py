@@ -1,4 +1,4 @@
-"""The door of gRPC: its settings; listens, puts the services together, and ends them.
+"""gRPC's front end: its settings; listens, puts the services together, and ends them.
 
 Top of ``service``. Everything runs on the loop of its tablespaces; gRPC's own threads do no Python. Disks and
 passwords are for a few threads, the rows of partitions for one. Health is answered here (grpc.health.v1), to
@@ -60,7 +60,7 @@ class HealthService(health_pb2_grpc.HealthServicer):
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Nothing is served any more: watchers are told, and their streams end."""
+        """Nothing is served any more: watchers get that state, and their streams end."""
         self._stopping.set()
 
     def _status(self, service: str) -> Any:
@@ -107,7 +107,7 @@ _LEAST_PING_MS = 10_000  # clients may ping as often
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """The settings of a gRPC door.
+    """The settings of gRPC's front end.
 
     Attributes:
         address, port: where it listens; port 0 takes a free one.

@@ -1,6 +1,6 @@
 """A directory opened for a server, and the one loop that runs every session.
 
-Top of ``serving``; the doors (``pgwire``, ``service``) stand on it. Every method is for the loop's
+Top of ``serving``; the front ends (``pgwire``, ``service``) use it. Every method is for the loop's
 thread. What blocks is elsewhere: opening and closing in the loop's executor, checkpoints in the
 checkpointer's thread, the log's writes in its flusher's, which hands each group back to the loop.
 """
@@ -43,7 +43,7 @@ class ServedDatabase:
         host: the tablespace with its checkpointer; ``checkpointer`` is its.
         sessions: the sessions that somebody holds.
         uses: who reads the store besides; closing waits for them.
-        observer: is told of every statement of sessions that begin from now on.
+        observer: is called for every statement of sessions that begin from now on.
         limits: what sessions that begin from now on may keep.
         workers: the processes that answer what DuckDB is asked, or None.
     """
@@ -165,7 +165,7 @@ class ServedDatabase:
             await self.driver.loop.run_in_executor(None, self._directory.close)
         except BaseException as error:
             self._closed.set_exception(error)
-            self._closed.exception()  # told by this call; a second one may come or not
+            self._closed.exception()  # this call says so; a second one may come or not
             raise
         self._closed.set_result(None)
 

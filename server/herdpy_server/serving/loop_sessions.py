@@ -25,7 +25,7 @@ class SessionContext(Protocol):
     """What sessions get that begin from now on.
 
     Attributes:
-        observer: is told of every statement.
+        observer: is called for every statement.
         limits: what a session may keep.
     """
 

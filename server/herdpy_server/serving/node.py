@@ -1,4 +1,4 @@
-"""A node: one process with the tablespaces that are here, as its doors see them.
+"""A node: one process with the tablespaces that are here, as the front ends see them.
 
 Top of ``serving``, but for ``alone``. A client's database is the tablespace of that name. Which tablespaces
 are here, and where others are, its ``Placements`` know: from its data directory where it is alone
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Databases(Protocol):
-    """Databases whose sessions all run on the loop that the door is on."""
+    """Databases whose sessions all run on the loop of the front end."""
 
     def session(self, database: str) -> Session:
         """A new session; of a replica that only follows it is a ``set_standby`` one.
@@ -66,7 +66,7 @@ class Placements(Protocol):
 
 
 class ServedNode:
-    """See ``Databases``; and the tablespaces for the doors that read stores and logs.
+    """See ``Databases``; and the tablespaces for the front ends that read stores and logs.
 
     Attributes:
         path: the data directory.

@@ -167,7 +167,7 @@ class SnapshotPublishing:
         async with AsyncExitStack() as kept:
 
             async def moment(lsn: LSN) -> Moment:
-                # Until it is told of, nothing but this keeps the log after it.
+                # Until it is recorded, nothing but this keeps the log after it.
                 await kept.enter_async_context(backend.keeping(lsn))
                 return await backend.moment(lsn)
 

@@ -1,4 +1,4 @@
-"""The tablespaces of a process as its doors see them: where each stands, and its store to be read.
+"""The tablespaces of a process as the front ends see them: where each stands, and its store to be read.
 
 Below ``node``. A database that is alone has one tablespace; a node of a cluster
 has a replica of each that is placed on it. Who reads a store outside of sessions (a snapshot, a plan of
@@ -33,7 +33,7 @@ class LoadsHere:
         session: a new session. SqlError 57P03: there is nothing to be read or written.
         call: runs a session's coroutine, as ``Driver.call``.
         ledgers: where writers stage; None: on this server's disk.
-        leader: the gRPC door, "host:port", of the node that leads, as last heard; None: it is not known.
+        leader: the gRPC address, "host:port", of the node that leads, as last heard; None: it is not known.
     """
 
     session: Callable[[], Session]
@@ -66,7 +66,7 @@ class TablespaceStatus:
 
     Attributes:
         role: "leader", "follower", or the state when it is neither.
-        state: what it is doing, as operators are told.
+        state: what it is doing, as operators see it.
         applied, durable, log_end: what queries see; what the store has; the newest entry known of.
         lag_entries: about how many entries it has not applied; those of one ledger.
         leader: the node that leads, as last heard; None: nobody, or there are no nodes.

@@ -309,8 +309,8 @@ class ColumnCache:
     """Columns of tables by table id, the least recently used ones dropped beyond a limit.
 
     Attributes:
-        flushes: how many flushes have been told of.
-        on_flush: is told of each flush too, with its number, in the thread that flushes, while no snapshot
+        flushes: how many flushes it was called for.
+        on_flush: is called for each flush too, with its number, in the thread that flushes, while no snapshot
             can be taken: it must be quick.
     """
 

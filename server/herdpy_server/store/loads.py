@@ -8,7 +8,7 @@ are found.
 Kept with each are the staged ledgers that have its rows. They are needed for as long as its entry is in
 the log: a replica that has not applied it reads them. So a load with staged ledgers is kept, beyond that
 number too, until the log is trimmed up to it. When a replica hears of that is its own affair, and changes
-nothing that anybody is told.
+no answer that anybody gets.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Loads:
     def trimmed(self, base: LSN) -> list[int]:
         """The log begins after ``base`` now; the staged ledgers that nobody needs any more since.
 
-        They are told once. Who does not delete them then leaves them to a sweep, for which ``needs`` tells.
+        They are returned once. Who does not delete them leaves them to a sweep, which asks ``needs``.
         """
         gone: list[int] = []
         for one in self._queue:

@@ -243,7 +243,7 @@ class TransactionState:
         self._writes += 1
 
     def note_definition(self, before: Catalog, change: Definition, record: Record) -> None:
-        """Note a definition: what it makes of the catalog ``before``, and what the log is told of it."""
+        """Note a definition: what it makes of the catalog ``before``, and its record for the log."""
         if self._catalog is None:
             self._base = before
         self._definitions.append(change)

@@ -53,7 +53,7 @@ class Checkpointer:
         self.checkpoints = self.failures = 0
         self.seconds = 0.0
         self.caught_up_at = time.monotonic()
-        self._near: set[str] = set()  # limits that were told of
+        self._near: set[str] = set()  # limits that were reported
         self._thread = threading.Thread(target=self._run, name="herdpy-checkpointer", daemon=True)
 
     def start(self) -> None:
@@ -143,7 +143,7 @@ class Checkpointer:
                 if self.failure is not None:
                     logger.warning("checkpoints work again")
                     self.failure = None
-            except Exception as error:  # noqa: BLE001 - told, kept in `failure`, and tried again
+            except Exception as error:  # noqa: BLE001 - logged, kept in `failure`, and tried again
                 self.failures += 1
                 if self.failure is None or str(error) != str(self.failure):
                     logger.error("checkpoint failed, will be tried again: %s", error)

@@ -22,7 +22,7 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class Remark(NamedTuple):
-    """Something that a client is told besides its answer."""
+    """A message for a client besides its answer."""
 
     severity: str
     sqlstate: str

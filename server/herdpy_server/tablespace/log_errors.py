@@ -1,4 +1,4 @@
-"""What a client is told when the log or the store fails: one SqlError for each of their errors."""
+"""A client's error when the log or the store fails: one SqlError for each of their errors."""
 
 from __future__ import annotations
 

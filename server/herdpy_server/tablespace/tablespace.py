@@ -11,7 +11,7 @@ Above the log and the store, below sessions. How a change passes through:
 5. The checkpointer writes applied changes to LMDB on a cadence; recovery begins after the LSN
    found there.
 
-When the log fails, everything pending vanishes and those who wait are told; reading goes on.
+When the log fails, everything pending vanishes and those who wait get the error; reading goes on.
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ class Tablespace:
 
 
 def led_by_another() -> SqlError:
-    """What a client is told whose transaction was open when the leader changed: nothing of it is done."""
+    """The error of a client whose transaction was open when the leader changed: nothing of it is done."""
     return SqlError(
         "40001",
         "the leader of the tablespace changed while the transaction was open",
@@ -422,7 +422,7 @@ def led_by_another() -> SqlError:
 
 
 def lost(error: LogError | None = None) -> SqlError:
-    """What a client is told whose statement rests on a commit that the log then failed to keep."""
+    """The error of a client whose statement rests on a commit that the log then failed to keep."""
     return SqlError(
         "40001",
         "the statement read a commit that the log then failed to make durable",

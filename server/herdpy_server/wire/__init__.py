@@ -1,6 +1,6 @@
 """How datums are written on PostgreSQL's wire: each type's text and binary form, rows, parameters.
 
-Below the doors (``pgwire``) and COPY's binary format; knows nothing of sessions or connections.
+Below the front ends (``pgwire``) and COPY's binary format; knows nothing of sessions or connections.
 
     decoder(type, binary, zone) -> (bytes -> Datum)        encoder(type, binary, zone) -> (Datum -> bytes)
     rows_encoder(types, formats, zone) -> (rows -> whole DataRow messages, one after another)

@@ -50,7 +50,7 @@ class ExchangeHolder(Protocol):
         """Read again."""
 
     def abandoned(self, exchange: WorkerExchange) -> None:
-        """Nobody wants the answer; the worker has to be told, if it knows the question."""
+        """Nobody wants the answer; the worker has to know it, if it has the question."""
 
     def over(self, exchange: WorkerExchange) -> None:
         """The worker has said its last word about it."""

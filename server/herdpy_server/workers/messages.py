@@ -149,7 +149,7 @@ class WorkerReady(_Message, frozen=True, tag="ready"):
 
     Attributes:
         ledger, entry: the position in LMDB.
-        kept: tables of which it keeps columns, and the number of the flush up to which it was told.
+        kept: tables of which it keeps columns, and the number of the flush up to which it knows them.
         held: serial numbers of deltas that it has whole.
     """
 

@@ -196,7 +196,7 @@ class WorkerPool:
             self._journal.forget()
 
     async def close(self, error: SqlError) -> None:
-        """End all workers; who still waits for one is told ``error``. For an asyncio task."""
+        """End all workers; who still waits for one gets ``error``. For an asyncio task."""
         await self._scheduler.close(error)
         self._store.columns.on_flush = None
 

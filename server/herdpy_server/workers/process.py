@@ -1,7 +1,7 @@
 """One worker as its server sees it: a process, the link to it, and the exchange that it is busy with.
 
-Above ``exchange``, below ``scheduler``. Everything is on the loop's thread. The end of the process is told by
-its pidfd, whatever it died of. The link's socket has callbacks of the loop rather than a transport: they work
+Above ``exchange``, below ``scheduler``. Everything is on the loop's thread. Its pidfd shows the end of the
+process, whatever it died of. The link's socket has callbacks of the loop rather than a transport: they work
 at once, without a task, and a worker's results are not read while nobody wants them.
 """
 
@@ -203,7 +203,7 @@ class WorkerStart:
 
 
 class WorkerOwner(Protocol):
-    """Who has the worker; told by callbacks of the loop."""
+    """Who has the worker; called from the loop."""
 
     def started(self, worker: WorkerProcess) -> None:
         """It may be asked."""
@@ -356,7 +356,7 @@ class WorkerProcess:
             self.exchange.received(message, body)
 
     def _log_stderr(self) -> None:
-        """Something came on its standard error, where only what goes badly wrong is told."""
+        """Something came on its standard error, where only what goes badly wrong is written."""
         try:
             data = os.read(self._stderr, _STDERR_BYTES)
         except BlockingIOError:

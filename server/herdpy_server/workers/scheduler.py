@@ -25,7 +25,7 @@ WAIT_S = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the buckets of waiting times, in seconds."""
 logger = logging.getLogger("herdpy.workers")
 _FAILURES = 3
-"""So many workers that ended before they did anything: those who wait are told."""
+"""So many workers that ended before they did anything: those who wait get an error."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _RETIRE_TIMEOUT_S = 2.0
 
@@ -61,7 +61,7 @@ class WorkerCounts:
     """Since the pool was made.
 
     Attributes:
-        started, died: workers; those that ended as they were told to do not count as died.
+        started, died: workers; those that ended on request do not count as died.
         queries: questions that got a worker; repeated: again, since the first one died.
         refused: questions that found the queue full, or waited too long.
         stale: how often a flush came between a worker and the snapshot, and it was begun again.
@@ -322,7 +322,7 @@ class WorkerScheduler:
     # The end.
 
     async def close(self, error: SqlError) -> None:
-        """End all; who waits is told ``error``. For an asyncio task."""
+        """End all; who waits gets ``error``. For an asyncio task."""
         self._closing = error
         for timer in (self._pause, self._idle_timer):
             if timer is not None:

@@ -295,7 +295,7 @@ class FeedDriver:
                     table, fitted = skimmer.followed.table, fits
                     fits = self._fits(table)
                     if fitted and not fits and before > start.lsn:
-                        # What went before is told first: rows of the new table will end the stream.
+                        # What went before is delivered first: rows of the new table will end the stream.
                         return self._skim(ledgers, start, before, None)
                     if not fits and skimmer.lsn == entry.lsn:
                         break

@@ -238,7 +238,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return driver.next(begin, most).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark knows no limit in entries: it is told of rows, and hands that back."""
+        """Spark knows no limit in entries: it gets a number of rows, and hands that back."""
         most = self._options.max_entries
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 

@@ -95,7 +95,7 @@ class JobDatabase:
     def pinned(
         self, spark: SparkSession, selection: dict[str, str], reading: dict[str, str]
     ) -> Iterator[Pinned]:
-        """The rows that are asked for, at a position that is told."""
+        """The rows that are asked for, at a position that stands in the report."""
         from herdpy_spark.batch import batch_reader, batch_schema
 
         options = Options.parse(self._base | selection | reading, "read")
@@ -125,7 +125,7 @@ def load_outcome(options: dict[str, str], load_id: str, mode: str, columns: list
     from herdpy_spark.writing import loads_of
     from herdpy_spark.writing.plan import WriteMode, WriteOutcome
 
-    # Whoever begins a load that was published is told what it came to.
+    # Whoever begins a load that was published gets its outcome.
     found = loads_of(Options.parse(options, "write")).begin(
         load_id, options["table"], WriteMode(mode), columns
     )

@@ -43,7 +43,7 @@ CORRUPT = "__record"
 
 
 def jdbc(url: str, table: str, options: dict[str, str]) -> LoadSource:
-    """A table behind ``jdbc:...``; Spark is told the usual driver for the URL where the options name none.
+    """A table behind ``jdbc:...``; Spark gets the usual driver for the URL where the options name none.
 
     By itself Spark finds drivers only on the class path that Java was started with, not among ``--jars``.
     The password is that of the environment.

@@ -231,7 +231,7 @@ def _run(job: SparkJob, parsed: Any, report: dict[str, Any]) -> int:
         report["error"] = {"message": error.message, "hint": error.hint}
         _tell(f"error: {error.message}" + (f"\nHINT:  {error.hint}" if error.hint else ""))
         return error.code
-    except Exception as error:  # noqa: BLE001 - the edge of the program: whatever it was is told and reported
+    except Exception as error:  # noqa: BLE001 - the edge of the program: whatever it was is shown and reported
         message = said(error)
         report["error"] = {"message": message, "type": type(error).__name__}
         _tell(f"error: {message}")

@@ -106,7 +106,7 @@ def damaged_files(this: JobRun, generations: Generations, manifest: ExportManife
         for one in whole:
             try:
                 held |= _held(this, generations, [one.path], schema, manifest.file_format)
-            except Exception as error:  # noqa: BLE001 - told as the file's damage
+            except Exception as error:  # noqa: BLE001 - reported as the file's damage
                 wrong[one.path] = f"cannot be read: {str(error).splitlines()[0]}"
     for one in whole:
         if one.path not in wrong and held.get(one.path) != one.fingerprint:

@@ -445,10 +445,10 @@ def opened(address: LogAddress) -> Generator[LogLedgers, None, None]:
 def confirmed_from(ledgers: LogLedgers, least: LSN) -> LSN:
     """The newest entry that is confirmed, once that is ``least`` or later.
 
-    A leader knows that an entry is durable before readers do: they are told with its next entry, or on a
-    cadence when it is idle. Whoever was told by a server of ``least`` waits for that here.
+    A leader knows that an entry is durable before readers do: they learn it with its next entry, or on a
+    cadence when it is idle. Whoever knows of ``least`` from a server waits for that here.
 
-    Raises LogUnavailableError when the log's readers are not told within 15 s.
+    Raises LogUnavailableError when the log's readers do not learn it within 15 s.
     """
     late_s = time.monotonic() + _CONFIRM_PATIENCE_S
     while (lsn := ledgers.confirmed()) < least:

@@ -157,7 +157,7 @@ class Node:
             return asyncio.get_running_loop().create_task(work, name=f"{self.host} {name}")
 
     async def start(self) -> None:
-        """As a server process starts, without its doors."""
+        """As a server process starts, without its front ends."""
         world = self.world
         model = ModelZnodes(world.cluster.zookeeper, self.host, timeout_s=world.session_s)
         self.model, self.znodes = model, MortalZnodes(model, self.host)

@@ -133,7 +133,7 @@ class WorkerCache:
 
     @property
     def kept(self) -> dict[int, int]:
-        """Tables of which columns are kept, and the number of the flush up to which that was told."""
+        """Tables of which columns are kept, and the number of the flush up to which that was reported."""
         return {table: self._told[table] for table in self.columns.tables}
 
     @property

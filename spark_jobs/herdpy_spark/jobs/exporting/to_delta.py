@@ -186,7 +186,7 @@ class Copy:
         """Apply the batch with this number, once: Delta passes over a number that it has seen of this stream.
 
         A table that begins anew (its checkpoint was removed) would begin with number 0 again, so the stream's
-        own identity is part of the name under which numbers are told.
+        own identity is part of the name under which numbers are written.
         """
         from pyspark.sql.types import StructType
 

@@ -1,7 +1,7 @@
 """What a server listens with, made from the configuration: PostgreSQL's protocol, and gRPC.
 
-Between ``server``, which starts and stops doors, and the packages that are them. Who may come in the rules of
-the configuration say: the first that fits decides, none means no.
+Between ``server``, which starts and stops front ends, and the packages that are them. The rules of the
+configuration say who may connect: the first that fits decides, none means no.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RuleAuthority:
 logger = logging.getLogger("herdpy.server")
 
 
-class Door(Protocol):
+class FrontEnd(Protocol):
     """Something that listens."""
 
     @property
@@ -100,7 +100,7 @@ class Door(Protocol):
         """Take over another configuration, as far as a running server can."""
 
 
-class PostgresDoor:
+class PostgresFrontEnd:
     """PostgreSQL's protocol, with the rules of the configuration."""
 
     def __init__(self, config: ServerConfig, databases: Databases, roles: RoleStore) -> None:
@@ -115,7 +115,7 @@ class PostgresDoor:
 
     @property
     def port(self) -> int:
-        """See :class:`Door`."""
+        """See :class:`FrontEnd`."""
         return self.server.port
 
     def _configuration(self) -> Iterable[SettingRow]:
@@ -136,11 +136,11 @@ class PostgresDoor:
             )
 
     async def start(self) -> None:
-        """See :class:`Door`."""
+        """See :class:`FrontEnd`."""
         await self.server.start()
 
     async def stop(self, graceful_timeout_s: float) -> None:
-        """See :class:`Door`."""
+        """See :class:`FrontEnd`."""
         await self.server.stop(graceful_timeout_s)
         if self._audit is not None:
             self._audit.close()
@@ -157,7 +157,7 @@ class PostgresDoor:
 
 
 def pg_settings(config: ServerConfig) -> PgSettings:
-    """The configuration as PostgreSQL's door takes it."""
+    """The configuration as PostgreSQL's front end takes it."""
     postgres, tls = config.postgres, config.tls
     return PgSettings(
         addresses=postgres.addresses,
@@ -185,7 +185,7 @@ def _path(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-class GrpcDoor:
+class GrpcFrontEnd:
     """gRPC, with the rules of the configuration."""
 
     def __init__(
@@ -196,7 +196,7 @@ class GrpcDoor:
         node: NodeControl,
         secret: NodeSecret | None,
     ) -> None:
-        """``registry`` has the sessions of the other doors, and the roles; ``secret`` is the cluster's."""
+        """``registry`` has the other front ends' sessions, and the roles; ``secret`` is the cluster's."""
         roles = registry.role_store
         self._authority = RuleAuthority(
             config.authentication.rules, (lambda _user: None) if roles is None else roles.verifier
@@ -207,15 +207,15 @@ class GrpcDoor:
 
     @property
     def port(self) -> int:
-        """See ``Door``."""
+        """See ``FrontEnd``."""
         return self.server.port
 
     async def start(self) -> None:
-        """See ``Door``."""
+        """See ``FrontEnd``."""
         await self.server.start()
 
     async def stop(self, graceful_timeout_s: float) -> None:
-        """See ``Door``."""
+        """See ``FrontEnd``."""
         await self.server.stop(graceful_timeout_s)
 
     def reload(self, config: ServerConfig) -> None:
@@ -229,7 +229,7 @@ class GrpcDoor:
 
 
 def service_settings(config: ServerConfig) -> ServiceSettings:
-    """The configuration as gRPC's door takes it."""
+    """The configuration as gRPC's front end takes it."""
     given, tls = config.grpc, config.tls
     return ServiceSettings(
         address=given.address,

@@ -250,7 +250,7 @@ def servers_of_url(
             if grpc_at is not None:
                 found = grpc_at.split(",")
             else:
-                found = [address for (address,) in nodes if address] if nodes else _own_door(connection)
+                found = [address for (address,) in nodes if address] if nodes else _own_address(connection)
     except psycopg.Error as error:
         raise AccessError(
             f"{options.name}: {error}", sqlstate=error.sqlstate or "08006", is_transient=True
@@ -259,7 +259,7 @@ def servers_of_url(
     return TablespaceServers((server.database or "") if nodes else "", _front_ends(found, like))
 
 
-def _own_door(connection: Any) -> list[str]:
+def _own_address(connection: Any) -> list[str]:
     """Of a server that is alone: its host, and its port if the role may see that, or the usual one."""
     rows = connection.execute(
         "SELECT value FROM herdpy.settings WHERE scope = 'server' AND name = 'grpc.port'"

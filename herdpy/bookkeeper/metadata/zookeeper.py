@@ -315,7 +315,7 @@ async def end_session(client: Any, bridge: Bridge) -> None:
     if stopped.done():
         stopper.join()  # it has nothing left to do but to end
     else:
-        _log.warning("left a thread that connects to ZooKeeper to its time-out")
+        _log.warning("a thread still connects to ZooKeeper: it ends at its time-out")
 
 
 def _stop_in_thread(client: Any, bridge: Bridge, stopped: asyncio.Future[None]) -> None:

@@ -552,7 +552,7 @@ class Glances:
         if not isinstance(error, NoSuchEntryError | NoSuchLedgerError):
             self._order.doubt(glance.bookie_id)
         log.info(
-            "a bookie failed a glance",
+            "a bookie failed a read of the last add confirmed",
             extra={"ledger_id": self._view.ledger_id, "bookie": glance.bookie_id, "error": str(error)},
         )
         glance.end()

@@ -162,7 +162,7 @@ class Ballot:
             try:
                 await self.amend(tag, released=True)
             except UNANSWERED as error:
-                _log.warning("lease not given back", extra={"reason": str(error)})
+                _log.warning("lease not released", extra={"reason": str(error)})
         await self.remove(tag)
 
     async def remove(self, tag: str) -> None:
@@ -420,7 +420,7 @@ class Election:
 
     def _lose(self, term: Term, loss: Loss) -> None:
         _log.warning(
-            "leads no more", extra={"path": self._paths.info, "epoch": term.epoch, "reason": loss.value}
+            "leadership lost", extra={"path": self._paths.info, "epoch": term.epoch, "reason": loss.value}
         )
         self._end(term, loss)
         self._candidate.lost(term)

@@ -216,7 +216,7 @@ class Renewal:
             if self._beat is not None and self._beat[0] == number:  # another proof was as quick
                 await self._znodes.delete(path)
                 return self._beat[1]
-            _log.debug("session's beat made", extra={"path": path})
+            _log.debug("session heartbeat znode made", extra={"path": path})
             self._beat = (number, path)
         return self._beat[1]
 

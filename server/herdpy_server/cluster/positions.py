@@ -185,7 +185,9 @@ class Reports:
                     await self.keep_now()
                 await self._delete(self._replica_path)
         except (BookKeeperError, NoNodeError, TimeoutError) as error:
-            _log.info("reports not removed", extra={"path": self._replica_path, "reason": str(error)})
+            _log.info(
+                "replica's report not removed", extra={"path": self._replica_path, "reason": str(error)}
+            )
 
     async def _delete(self, path: str) -> None:
         try:

@@ -214,7 +214,7 @@ class Fitness:
                 self._found_s = asyncio.get_running_loop().time()
             self._found = found
             replica.unfit = None if found is None else found.reason
-            logger.warning("may lead" if found is None else "should not lead", extra=self._extra())
+            logger.warning("fit to lead again" if found is None else "unfit to lead", extra=self._extra())
             replica.report()
             self._election.reconsider()
         if found is None:

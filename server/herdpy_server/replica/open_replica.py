@@ -168,7 +168,7 @@ class OpenReplica:
             try:
                 await self.tablespace.room()
             except SqlError as error:
-                logger.error("a replica cannot go on before it can write its store: %s", error)
+                logger.error("a replica waits until it can write its store: %s", error)
                 await asyncio.sleep(1.0)
 
     async def end_sessions(self, error: SqlError) -> None:

@@ -220,7 +220,7 @@ class Replica(ReplicaBase):
             )
             await asyncio.sleep(_SEED_AGAIN_S)
         except (LogError, BookKeeperError, ClusterError, OSError, SqlError) as error:
-            logger.warning("a replica cannot go on yet", extra=self.log_extra(reason=str(error)))
+            logger.warning("a replica cannot recover yet", extra=self.log_extra(reason=str(error)))
             await asyncio.sleep(_PAUSE_S)
         except Exception:
             logger.exception("a replica failed", extra=self.log_extra())
@@ -331,7 +331,7 @@ class Replica(ReplicaBase):
             await self.in_thread(unmark, path)
             self._reseed = self._log_damaged = None
             await self._open_store(path)
-        logger.info("what was gone of the log is back", extra=self.log_extra(applied=str(self.applied)))
+        logger.info("missing entries of the log are back", extra=self.log_extra(applied=str(self.applied)))
 
     def _not_seeded(self, position: LSN) -> None:
         """It has a store that nobody reads, and there is none to take its place."""
@@ -524,7 +524,7 @@ class Replica(ReplicaBase):
         if self.opened is not None and self.followed is not None:
             self.opened.store.log_trimmed(self.followed.base)
         if self.opened is not None and self.opened.is_dead and self.state is not ReplicaState.OPENING:
-            logger.error("a store can be used no more, and is opened anew", extra=self.log_extra())
+            logger.error("a store failed, and is opened again", extra=self.log_extra())
             self._step_down()
             self._enter(ReplicaState.OPENING)
             self._change.set()

@@ -164,7 +164,7 @@ class Seeding:
             except (RemoteError, SnapshotDamagedError, PositionTrimmedError, _OlderError) as error:
                 failures.append(f"{donor.node}: {error}")
                 logger.warning(
-                    "a donor does not give its state",
+                    "a donor refused its snapshot",
                     extra={"tablespace": info.name, "donor": donor.node, "reason": str(error)},
                 )
                 if self._is_there(donor.node) and _may_go_on(error):

@@ -11,7 +11,7 @@ from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.options import OPTIONS
 from herdpy.options import POSTGRES_SIZES, UNITS_US, microseconds, size_bytes
 from herdpy_server.config.fields import all_settings
-from herdpy_server.sessions.known_settings import boolean, milliseconds
+from herdpy_server.sessions.settings import boolean, milliseconds
 from herdpy_spark.options import OptionError, Options
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split

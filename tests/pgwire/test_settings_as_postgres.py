@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from herdpy_server.sessions.known_settings import KNOWN
+from herdpy_server.sessions.settings import KNOWN
 from tests.pgwire.servers import ThreadServer
 
 OWN = {name for name in KNOWN if name.startswith("herdpy.")}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from herdpy.log.wait import run_blocking
 from herdpy_server.embedded import opened
-from herdpy_server.sessions import Result, Session, cursor_buffer
+from herdpy_server.sessions import Result, Session, portals
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.result import Delivery
 from herdpy_sql.errors import SqlError
@@ -101,7 +101,7 @@ def test_moves_are_those_of_a_whole_answer(
     lengths: list[int],
     moves: list[tuple[tuple[str, int | None], bool]],
 ) -> None:
-    monkeypatch.setattr(cursor_buffer, "MEMORY_BYTES", memory_bytes)
+    monkeypatch.setattr(portals, "MEMORY_BYTES", memory_bytes)
     whole = portal(scroll)
     whole.result = Result("SELECT", sum(lengths), COLUMNS, [(n,) for n in range(sum(lengths))])
     parts = in_parts(session, lengths, scroll, tmp_path)
@@ -124,7 +124,7 @@ def test_moves_are_those_of_a_whole_answer(
 def test_what_a_scroll_cursor_has_passed_is_in_a_file(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cursor_buffer, "MEMORY_BYTES", 1000)
+    monkeypatch.setattr(portals, "MEMORY_BYTES", 1000)
     cursor = in_parts(session, [100] * 50, "SCROLL", tmp_path / "spill")
     assert fetched(session, cursor, "FORWARD", None, move=False) == (
         "FETCH 5000",
@@ -135,7 +135,7 @@ def test_what_a_scroll_cursor_has_passed_is_in_a_file(
     assert kept._in_memory_bytes <= 1000
     assert fetched(session, cursor, "ABSOLUTE", 7, move=False) == ("FETCH 1", [(6,)])
     assert fetched(session, cursor, "FORWARD", 200, move=False)[1] == [(n,) for n in range(7, 207)]
-    monkeypatch.setattr(cursor_buffer, "FILE_BYTES", 1000)
+    monkeypatch.setattr(portals, "FILE_BYTES", 1000)
     cursor.close()
     assert list((tmp_path / "spill").iterdir()) == []
     full = in_parts(session, [100] * 50, "SCROLL", tmp_path / "spill")

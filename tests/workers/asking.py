@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.in_process import IN_PROCESS
-from herdpy_server.sessions.query_backend import QueryBackend, QueryRequest
+from herdpy_server.sessions.query_backend import IN_PROCESS, QueryBackend, QueryRequest
 from herdpy_server.store import StoreSnapshot
 from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.storage import Clock

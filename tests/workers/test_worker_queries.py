@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.copy import CopyDataForm, CopyTarget
-from herdpy_server.sessions.in_process import IN_PROCESS
-from herdpy_server.sessions.query_backend import QueryBackend
+from herdpy_server.sessions.query_backend import IN_PROCESS, QueryBackend
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from tests.serving.conftest import DiskGate

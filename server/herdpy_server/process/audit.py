@@ -1,6 +1,6 @@
 """The audit log: JSON objects, one a line, in a file of its own with rotation, or in the server's log.
 
-Behind ``sessions.audit.Auditor``. A line is written before what it tells of is done: what cannot be told
+Behind ``sessions.identity.Auditor``. A line is written before what it tells of is done: what cannot be told
 of is not done, unless the configuration says otherwise. No text has a password in it.
 """
 
@@ -19,7 +19,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.config.sections import AuditSection
-    from herdpy_server.sessions.audit import AuditedSession
+    from herdpy_server.sessions.identity import AuditedSession
 
 logger = logging.getLogger("herdpy.audit")
 

@@ -22,7 +22,7 @@ from herdpy_server.replica.reach import BookieReach
 from herdpy_server.replica.seeding import Seeded, Tell
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.audit import Observer
+from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.workers.scheduler import WorkerSettings

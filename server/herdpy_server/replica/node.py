@@ -34,7 +34,7 @@ from herdpy_server.replica.served import ServedReplica
 from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.serving.node import no_tablespace
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.audit import Observer
+from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError

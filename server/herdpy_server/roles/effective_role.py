@@ -7,14 +7,18 @@ be permitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from herdpy_server.roles.role import Role, RoleStore
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system.state import OWNER
+
+if TYPE_CHECKING:
+    from herdpy_server.tablespace import Transaction
+    from herdpy_sql.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,3 +206,20 @@ class EffectiveRoles:
         mine = login if user in ("", identity.user) else self.of_name(user)
         if not mine.is_superuser and role.ident not in mine.roles:
             raise SqlError("42501", f'permission denied to set role "{value}"')
+
+
+class RoleSession(RoleBearer, Protocol):
+    """See ``sessions.block.TransactionBlock``."""
+
+    roles: RoleStore | None
+    effective_role: EffectiveRole
+    effective_role_of: Callable[[str], EffectiveRole]
+    transaction: Transaction | None
+    implicit: bool
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that the next statement sees."""
+
+    def notice(self, severity: str, sqlstate: str, message: str) -> None:
+        """Say something to the client."""

@@ -33,7 +33,7 @@ from herdpy_sql.rights.privileges import letters_of
 from herdpy_sql.rights.subjects import everything, named
 
 if TYPE_CHECKING:
-    from herdpy_server.roles.role_session import RoleSession
+    from herdpy_server.roles.effective_role import RoleSession
     from herdpy_sql.parse.role_commands import RightCommand
     from herdpy_sql.plan import CreateSchemaFor
     from herdpy_sql.storage import View

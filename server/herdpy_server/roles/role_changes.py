@@ -34,8 +34,7 @@ from herdpy_sql.rights.held import DEFAULTS, granted_acl, owner_of
 from herdpy_sql.rights.subjects import everything
 
 if TYPE_CHECKING:
-    from herdpy_server.roles.effective_role import EffectiveRole
-    from herdpy_server.roles.role_session import RoleSession
+    from herdpy_server.roles.effective_role import EffectiveRole, RoleSession
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.parse.role_commands import RightCommand, RoleCommand
 

@@ -38,7 +38,7 @@ from herdpy_server.roles.effective_role import EffectiveRole, EffectiveRoles, un
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.service.calls import going_down, refuse, too_many
-from herdpy_server.sessions.audit import Auditor
+from herdpy_server.sessions.identity import Auditor
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.rpc")

@@ -20,7 +20,7 @@ from herdpy_server.serving.driver import Driver, LoopTurn, Run
 from herdpy_server.serving.loop_sessions import LoopSessions
 from herdpy_server.serving.tablespaces import Uses
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.audit import Observer
+from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace_host import OpenDirectory, is_closed, is_closing
 from herdpy_server.workers.scheduler import WorkerSettings

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.audit import Observer
+from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace_host import TablespaceHost

@@ -1,6 +1,6 @@
 """What the sessions ask of the columnar engine: a plan's query, its snapshot, and the answer as it comes.
 
-Above ``block`` and ``cursors``, below ``execution``. :meth:`BackendQueries.whole` asks in the midst of a
+Above ``block`` and ``portals``, below ``execution``. :meth:`BackendQueries.whole` asks in the midst of a
 plan. The rows of a SELECT that the columnar engine answers alone are asked for when they are first wanted,
 by a :class:`RemoteQuery`, and nothing of them is given away before all that they rest on is durable.
 """
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_server.sessions.limits import HeldSize, ResultSize
-from herdpy_server.sessions.query_backend import Answer, QueryBackend, QueryRequest
+from herdpy_server.sessions.query_backend import IN_PROCESS, Answer, QueryBackend, QueryRequest
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Transaction
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.block import TransactionBlock
-    from herdpy_server.sessions.cursors import Cursors
     from herdpy_server.sessions.plans import ReadyPlan
+    from herdpy_server.sessions.portals import Cursors
     from herdpy_server.sessions.query_backend import Export, Form
     from herdpy_server.store import StoreSnapshot
     from herdpy_server.tablespace.cluster import Facts

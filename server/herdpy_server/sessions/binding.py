@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.roles.permissions import permit
-from herdpy_server.sessions.audit import class_of
 from herdpy_server.sessions.block import TransactionBlock
+from herdpy_server.sessions.identity import class_of
 from herdpy_server.sessions.plans import Prepared, PreparedStatement, ReadyPlan
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Plan

@@ -8,18 +8,16 @@ is given the block.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, cast
 
 from herdpy.log import LogError
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
 from herdpy_server.sessions.answer_checks import AnswerChecks
-from herdpy_server.sessions.audit import Observer
-from herdpy_server.sessions.identity import Identity, SessionDirectory
-from herdpy_server.sessions.known_settings import MODES
+from herdpy_server.sessions.identity import Identity, Observer, SessionDirectory
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.sessions.notices import SessionNotice
-from herdpy_server.sessions.settings import Settings
+from herdpy_server.sessions.settings import MESSAGE_LEVELS, MODES, Settings
 from herdpy_server.sessions.time_slices import is_large, let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
 from herdpy_server.store import Mark
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from herdpy.log import Append
     from herdpy_server.roles.role import RoleStore
     from herdpy_server.sessions.advisory import AdvisoryLocks
-    from herdpy_server.sessions.audit import Auditor
+    from herdpy_server.sessions.identity import Auditor
     from herdpy_server.sessions.plans import PlanCache, PreparedStatement
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.tablespace import Isolation
@@ -42,6 +40,28 @@ if TYPE_CHECKING:
 
 SettingsMark = tuple["Mapping[str, str]", "Mapping[str, str]"]
 """The settings at a savepoint, and the ``local`` ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNotice:
+    """One message that is no error.
+
+    Attributes:
+        severity: "WARNING", "NOTICE" or "INFO".
+        sqlstate: five characters; "00000" when it says nothing.
+    """
+
+    severity: str
+    sqlstate: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+    def is_wanted(self, least: str) -> bool:
+        """Whether a client whose client_min_messages is ``least`` wants it. INFO is always sent."""
+        return self.severity == "INFO" or MESSAGE_LEVELS.index(self.severity.lower()) >= MESSAGE_LEVELS.index(
+            least
+        )
 
 
 class TransactionBlock:

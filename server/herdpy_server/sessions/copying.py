@@ -1,6 +1,6 @@
 """COPY as a session sees it: where its data goes, and where it comes from.
 
-Above ``execution`` and ``bulk``; in the table of ``control``. The formats are ``herdpy_server.copy``'s;
+Above ``execution`` and ``bulk``; in the table of ``commands``. The formats are ``herdpy_server.copy``'s;
 here are the table, the transaction and the count of rows. A door is given a :class:`CopySink` or a
 :class:`CopySource` with the statement's answer, and moves the data; the statement is over when ``finish``
 has returned.
@@ -25,8 +25,8 @@ from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.copy.parameters import Parameter, ParameterReader
 from herdpy_server.sessions.binding import BoundStatement
 from herdpy_server.sessions.bulk import SLICE_ROWS, Loader, LoadRules
-from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
 from herdpy_server.sessions.plans import PreparedStatement
+from herdpy_server.sessions.query_backend import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
 from herdpy_server.tablespace.work import Pause

@@ -1,7 +1,7 @@
 """How a statement of a session is run, from its plan to its answer: the one way for all doors.
 
-Above ``binding``, ``backend_queries`` and ``cursors``; given the table of the statements that a session
-carries out itself (``control``). Below ``session``.
+Above ``binding``, ``backend_queries`` and ``portals``; given the table of the statements that a session
+carries out itself (``commands``). Below ``session``.
 
 text -> plan (``plans``, parsed and planned once) -> parameters to datums (``binding``) -> the plan runs
 against the workspace of the open transaction, or of one of its own, again when it had to wait for a lock ->
@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any
 from herdpy.log import LogError
 from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
 from herdpy_server.sessions.binding import Bindable, Binding, BoundStatement, PlanAlone, session_closed
-from herdpy_server.sessions.block import TransactionBlock
-from herdpy_server.sessions.cursors import Cursors
-from herdpy_server.sessions.notices import SessionNotice
+from herdpy_server.sessions.block import SessionNotice, TransactionBlock
+from herdpy_server.sessions.portals import Cursors
 from herdpy_server.sessions.result import Delivery, Result, RowStream
 from herdpy_server.sessions.time_slices import (
     SLICED,

@@ -23,7 +23,7 @@ from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.state import RoleMember, SettingRow
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.audit import Auditor
+    from herdpy_server.sessions.identity import Auditor
     from herdpy_server.sessions.session import Session
 
 _MAX_PID = 1 << 22

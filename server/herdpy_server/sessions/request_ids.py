@@ -4,7 +4,7 @@ A statement ends in a parameter that names its commit (see :func:`without_name`)
 schema herdpy ask
 what became of a named commit: ``done LEDGER:ENTRY``, ``not done``, or ``unknown``: so long ago that it is
 not kept, or asked of a server that only follows another and may not know it yet. Below ``session`` and in
-the table of ``control``.
+the table of ``commands``.
 """
 
 from __future__ import annotations

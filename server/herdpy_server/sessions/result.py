@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.audit import Observer
+    from herdpy_server.sessions.identity import Observer
     from herdpy_server.sessions.query_backend import Answer, Export, Form
     from herdpy_server.sessions.waits import StatementWaits
     from herdpy_sql.plan import OutputColumn

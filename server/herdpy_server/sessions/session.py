@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 from herdpy_server.sessions.backend_queries import BackendQueries
 from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, session_closed
 from herdpy_server.sessions.block import TransactionBlock
-from herdpy_server.sessions.control import CONTROLS
-from herdpy_server.sessions.cursors import Cursors
+from herdpy_server.sessions.commands import CONTROLS
 from herdpy_server.sessions.execution import Answering, Execution
 from herdpy_server.sessions.plans import (
     ParameterCountError,
@@ -34,7 +33,7 @@ from herdpy_server.sessions.plans import (
     StatementDescription,
     no_statement,
 )
-from herdpy_server.sessions.portals import Portal, no_portal
+from herdpy_server.sessions.portals import Cursors, Portal, no_portal
 from herdpy_server.sessions.request_ids import name_in, without_name
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.waits import CANCELLED

@@ -20,8 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy.log.lsn import LSN
-from herdpy_server.sessions.in_process import IN_PROCESS
-from herdpy_server.sessions.query_backend import Answer, Export, Form, QueryRequest
+from herdpy_server.sessions.query_backend import IN_PROCESS, Answer, Export, Form, QueryRequest
 from herdpy_server.store import Store, StoreSnapshot
 from herdpy_server.tablespace.work import Pause
 from herdpy_server.workers.exchange import WorkerExchange

@@ -1,6 +1,6 @@
 """What the sessions ask of the columnar engine: a plan's query, its snapshot, and the answer as it comes.
 
-Above ``block`` and ``portals``, below ``execution``. :meth:`BackendQueries.whole` asks in the midst of a
+Above ``binding`` and ``portals``, below ``execution``. :meth:`BackendQueries.whole` asks in the midst of a
 plan. The rows of a SELECT that the columnar engine answers alone are asked for when they are first wanted,
 by a :class:`RemoteQuery`, and nothing of them is given away before all that they rest on is durable.
 """
@@ -8,7 +8,7 @@ by a :class:`RemoteQuery`, and nothing of them is given away before all that the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.binding import BoundStatement
     from herdpy_server.sessions.block import TransactionBlock
-    from herdpy_server.sessions.plans import ReadyPlan
     from herdpy_server.sessions.portals import Cursors
     from herdpy_server.sessions.query_backend import Export, Form
     from herdpy_server.store import StoreSnapshot
@@ -126,20 +126,10 @@ async def _all_of(answer: Answer, most_bytes: int, held: int) -> pa.Table:
     return pa.Table.from_batches(batches, answer.schema)
 
 
-class PlannedQuery(Protocol):
-    """A statement with the plan and the datums that it is now; see ``binding.BoundStatement``."""
-
-    ready: ReadyPlan
-    values: Sequence[Any]
-
-    def bind(self) -> None:
-        """Plan it under the catalog that it sees now."""
-
-
 class RemoteQuery:
     """A plan of the columnar engine that is to be asked for; see ``result.PendingQuery``."""
 
-    def __init__(self, queries: BackendQueries, bound: PlannedQuery) -> None:
+    def __init__(self, queries: BackendQueries, bound: BoundStatement) -> None:
         self._queries = queries
         self._bound = bound
         self._request: QueryRequest | None = None
@@ -184,7 +174,7 @@ class RemoteQuery:
             await checks.confirm(error, transaction.workspace)
             raise
         if own:
-            block.tablespace.commit(transaction)  # it wrote nothing: there is nothing to wait for
+            await block.place(transaction, b"")  # it wrote nothing: there is nothing to wait for
         return found
 
     async def _asked(

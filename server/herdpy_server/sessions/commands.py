@@ -27,7 +27,6 @@ from herdpy_sql.deferred import NOTHING, Deferred, Name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.execute.locking import LockTablePlan
-from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.plan import (
     Begin,
     ChangeRights,
@@ -61,7 +60,7 @@ from herdpy_sql.plan import (
     ShowSetting,
     Vacuum,
 )
-from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.binding import BoundStatement
@@ -174,13 +173,7 @@ async def set_constraints(session: TransactionBlock, plan: SetConstraints) -> Re
     if transaction is not None:
         workspace = transaction.workspace
         if not plan.deferred:
-            while True:
-                try:
-                    settle_deferred(workspace, None if names is None else set(names))
-                except MustWait as conflict:
-                    await session.waits.for_lock(transaction, conflict)
-                else:
-                    break
+            await session.waits.settle(transaction, None if names is None else set(names))
         workspace.deferred = _deferred_after(workspace, names, deferred=plan.deferred)
     return Result(plan.tag, -1)
 

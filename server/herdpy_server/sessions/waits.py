@@ -28,6 +28,7 @@ from herdpy_sql.storage import MustWait
 if TYPE_CHECKING:
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.settings import Settings
+    from herdpy_sql.deferred import Name
 
 T = TypeVar("T")
 
@@ -169,11 +170,11 @@ class StatementWaits:
             if self.advisory is not None:
                 self.advisory.waiting_as = None
 
-    async def settle(self, transaction: Transaction) -> None:
-        """Before a commit: make the checks that the transaction has put off. SqlError 23503."""
+    async def settle(self, transaction: Transaction, names: set[Name] | None = None) -> None:
+        """Make the checks that a transaction has put off, of these constraints or of all. SqlError 23503."""
         while True:
             try:
-                settle_deferred(transaction.workspace)
+                settle_deferred(transaction.workspace, names)
             except MustWait as conflict:
                 await self.for_lock(transaction, conflict)
             else:

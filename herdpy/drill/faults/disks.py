@@ -404,3 +404,13 @@ class BitRot(Fault):
 def _lsn(position: str) -> tuple[int, int]:
     ledger, _, entry = position.partition(":")
     return int(ledger), int(entry)
+
+
+FAULTS: tuple[type[Fault], ...] = (
+    LoseBookieDisk,
+    EmptyBookie,
+    LoseLeaderDisk,
+    FullDisk,
+    SlowDisk,
+    BitRot,
+)

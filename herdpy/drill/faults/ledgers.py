@@ -112,3 +112,9 @@ def ledgers_are_long(view: ClusterObserver) -> str | None:
 def ledger_of(position: str) -> int:
     """The ledger of a position such as 17:4711."""
     return int(position.partition(":")[0])
+
+
+FAULTS: tuple[type[Fault], ...] = (
+    RollLedgers,
+    TrimAndSeed,
+)

@@ -261,3 +261,18 @@ class DelayInFlight(Fault):
         new = view.await_leader(other_than=leader)
         control.heal(leader)
         return f"what {leader}, the leader, has sent arrives when {new} leads, and it is stopped"
+
+
+FAULTS: tuple[type[Fault], ...] = (
+    PartitionLeader,
+    PartitionLeaderFromZooKeeper,
+    PartitionLeaderFromBookies,
+    PartitionLeaderFromMostBookies,
+    PartitionPreferredLeader,
+    PartitionLeaderFromBoth,
+    PartitionLeaderFromClients,
+    PartitionLeaderOneWay,
+    LoseInFlight,
+    LoseOnlyWitness,
+    DelayInFlight,
+)

@@ -299,3 +299,18 @@ class ClockJump(Fault):
             told.append(f"that of {server} by {seconds:+g} s")
             forward = not forward
         return f"wall clocks jump: {', '.join(told)}"
+
+
+FAULTS: tuple[type[Fault], ...] = (
+    KillLeader,
+    PauseLeader,
+    KillLeaderAndBookies,
+    KillFollower,
+    KillBookie,
+    PauseBookie,
+    KillZooKeeper,
+    PauseZooKeeper,
+    ExpireSession,
+    RollingRestart,
+    ClockJump,
+)

@@ -9,37 +9,30 @@ from random import Random
 
 from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver, ControlError
 from herdpy.drill.control.control import ViewError
-from herdpy.drill.faults.disks import FullDisk, SlowDisk
+from herdpy.drill.faults import disks, partitions, processes
 from herdpy.drill.faults.fault import Fault
-from herdpy.drill.faults.partitions import DelayInFlight, LoseInFlight, LoseOnlyWitness, PartitionLeader
-from herdpy.drill.faults.processes import (
-    ClockJump,
-    ExpireSession,
-    KillBookie,
-    KillFollower,
-    KillLeader,
-    KillLeaderAndBookies,
-    KillZooKeeper,
-    PauseBookie,
-    PauseLeader,
-    PauseZooKeeper,
-)
 
-LEADING: tuple[type[Fault], ...] = (KillLeader, PauseLeader, PartitionLeader, LoseInFlight, LoseOnlyWitness)
+LEADING: tuple[type[Fault], ...] = (
+    processes.KillLeader,
+    processes.PauseLeader,
+    partitions.PartitionLeader,
+    partitions.LoseInFlight,
+    partitions.LoseOnlyWitness,
+)
 """What threatens a leader, and so every promise: each of these comes early."""
 KINDS: tuple[type[Fault], ...] = (
     *LEADING,
-    DelayInFlight,
-    KillLeaderAndBookies,
-    KillFollower,
-    KillBookie,
-    PauseBookie,
-    KillZooKeeper,
-    PauseZooKeeper,
-    ExpireSession,
-    SlowDisk,
-    FullDisk,
-    ClockJump,
+    partitions.DelayInFlight,
+    processes.KillLeaderAndBookies,
+    processes.KillFollower,
+    processes.KillBookie,
+    processes.PauseBookie,
+    processes.KillZooKeeper,
+    processes.PauseZooKeeper,
+    processes.ExpireSession,
+    disks.SlowDisk,
+    disks.FullDisk,
+    processes.ClockJump,
 )
 _PATIENCE_S = 10.0
 _LONGEST_S = 4.0

@@ -1,6 +1,6 @@
 """Arrays in both forms; their elements are read and written as values of their own.
 
-Beside ``texts``, under ``formats``. Binary format: PostgreSQL 15,
+Under ``formats``. Binary format: PostgreSQL 15,
 src/backend/utils/adt/arrayfuncs.c, array_recv: how many dimensions, whether there are NULLs, the elements'
 type, for each dimension its size and first index, and then length and bytes of each element.
 """

@@ -3,7 +3,7 @@
 isort:skip_file
 Bulk loads by many writers at once: all rows of a load, or none, and never twice.
 
-The order of things. Somebody begins the load and is told what to stage. Writers stage their rows, each on
+The order of things. Somebody begins the load and gets what to stage. Writers stage their rows, each on
 its own: as ledgers of BookKeeper where the tablespace has its log there, else by Stage. Then the load is
 published: by one transaction of the log, naming the parts that count. A load has an id that its maker
 chooses; whatever is done a second time under an id that was published adds nothing, and tells what was done.

@@ -100,7 +100,7 @@ class LogDescription(_message.Message):
     ledgers_root: _builtins.str
     ledger_list: _builtins.str
     password: _builtins.bytes
-    """Of the ledgers; only told to roles with REPLICATION."""
+    """Of the ledgers; only for roles with REPLICATION."""
     directory: _builtins.str
     """Of LOG_KIND_FILES: the directory."""
     snapshot_url: _builtins.str

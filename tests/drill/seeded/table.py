@@ -356,9 +356,9 @@ IN_SIMULATIONS = (
         "outcome resolution",
         REPLICAS,
         "the_answer_of_the_bookies_is_lost",
-        "a commit is there that was told as not done",
+        "a commit is there that was reported as not done",
         3,
-        "what was in flight when the log was lost is told as not done",
+        "what was in flight when the log was lost is reported as not done",
     ),
     InSimulation(
         "takes_the_last_add_confirmed_for_the_end",

@@ -114,7 +114,7 @@ def follows_to_the_next_ledger_at_the_last_add_confirmed() -> Iterator[None]:
 
 @_bug
 def says_not_done_of_what_is_unknown() -> Iterator[None]:
-    """What was in flight when the log was lost is told as not done."""
+    """What was in flight when the log was lost is reported as not done."""
     lose = LeaderLog.lose
 
     def lost(self: LeaderLog, error: LogError, outcome: Any = "unknown") -> None:

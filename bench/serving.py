@@ -21,9 +21,9 @@ from typing import Any
 
 import uvloop
 
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.serving import Run, ServedDatabase, settle_interpreter
 from herdpy_server.sessions import Session
+from herdpy_server.tablespace_host import DatabaseSettings
 
 UPDATE = "UPDATE t SET b = b + 1 WHERE a = $1"
 INSERT = "INSERT INTO h (a, b, c) VALUES ($1, 17, 'some words')"

@@ -22,7 +22,6 @@ import uvloop
 
 from herdpy._version import __version__
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
 from herdpy_server.process.front_ends import FrontEnd, GrpcFrontEnd, PostgresFrontEnd
 from herdpy_server.process.logs import Logs
@@ -38,6 +37,7 @@ from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.tablespace import Directory
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 

@@ -1,10 +1,10 @@
 """One way to host a tablespace, for an embedded database, a server that is alone, and a replica.
 
 A ``TablespaceHost`` is an open store, the tablespace over it, the checkpointer, and what sessions are given,
-whatever log the commits go to. An ``OpenDirectory`` adds what a database has that is alone: the lock and the
-log of files, opened in this order (lock, log, store, recovery, host) and closed in the other. Nobody runs
-statements here: ``embedded``, ``serving`` and ``replica`` do, each with a turn of its own kind, and say by it
-how threads keep out of each other's way.
+whatever log the commits go to; ``DatabaseSettings`` say how it is run. An ``OpenDirectory`` adds what a
+database has that is alone: the lock and the log of files, opened in this order (lock, log, store, recovery,
+host) and closed in the other. Nobody runs statements here: ``embedded``, ``serving`` and ``replica`` do, each
+with a turn of its own kind, and say by it how threads keep out of each other's way.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import logging
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import lmdb
 
 from herdpy.log import CommitLog, LogError, LogFullError, LogSettings
 from herdpy.log.wait import run_blocking
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.sessions import PlanCache, Session
 from herdpy_server.store import ApplyError, Store
 from herdpy_server.store.spilling import SpillSettings
@@ -37,6 +37,37 @@ from herdpy_server.tablespace import (
 )
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """How an embedded database is run. Keywords of ``herdpy.connect`` and ``Database.open``.
+
+    Attributes:
+        checkpoint_interval_s: how often applied changes go to LMDB.
+        checkpoint_rows: changed rows in memory that start a checkpoint sooner.
+        memtable_limit_bytes: writers wait for a checkpoint when more than this is in memory.
+        transaction_memory_bytes: what a transaction has changed beyond that goes to files in ``spill/``;
+            0: nothing does, and a transaction that takes more memory than it may is refused.
+        log_retention_bytes: closed ledgers kept after a checkpoint passed them, so that a damaged
+            store can be rebuilt from the log.
+        max_ledger_bytes, max_ledger_age_s: when a ledger is closed and another begun.
+        column_cache_bytes: memory for Arrow columns kept between queries.
+        query_memory_bytes: memory for DuckDB, which spills to disk beyond it.
+        plan_cache: statement texts whose plans are kept.
+    """
+
+    checkpoint_interval_s: float = 1.0
+    checkpoint_rows: int = 50_000
+    memtable_limit_bytes: int = 1 << 30
+    transaction_memory_bytes: int = 64 << 20
+    log_retention_bytes: int = 256 << 20
+    max_ledger_bytes: int = 64 << 20
+    max_ledger_age_s: float = 3600.0
+    column_cache_bytes: int = 512 << 20
+    query_memory_bytes: int = 1 << 30
+    plan_cache: int = 1000
+
 
 logger = logging.getLogger("herdpy.engine")
 

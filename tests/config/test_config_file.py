@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from herdpy_server.config import RELOADABLE, ServerConfig, documented, effective, load
 from herdpy_server.config.fields import all_settings, toml
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.process.front_ends import pg_settings
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
 
 FILE = Path(__file__).parents[2] / "conf" / "server.toml"

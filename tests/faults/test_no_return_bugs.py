@@ -9,7 +9,7 @@ import pytest
 
 from herdpy.log import LogError
 from herdpy.log.bookkeeper.succession import LogTasks
-from herdpy.log.file_ledgers import FileLedgers
+from herdpy.log.file_log import FileLog
 from herdpy.log.group_commit import GroupCommit
 from herdpy_server.store import Store
 from tests.faults.no_return import replicas
@@ -18,14 +18,14 @@ from tests.replica.simulation.history import BrokenPromiseError as BrokenByRepli
 
 
 def goes_on_with_the_list_it_knew(patch: pytest.MonkeyPatch) -> None:
-    def change(self: FileLedgers, state: object) -> None:
+    def change(self: FileLog, state: object) -> None:
         try:
             self._state = self._list.write(state, self._state.version)
         except LogError as error:
             self._refuse(error)
             raise
 
-    patch.setattr(FileLedgers, "_change_list", change)
+    patch.setattr(FileLog, "_change_list", change)
 
 
 def does_not_ask_lmdb(patch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,12 @@ from herdpy.log import LSN
 from herdpy_server.cluster.layout import KeepRecord, decode, encode
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespaces import TablespaceInfo
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.files import kept, position_of
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Seed
 from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.seeding import NoDonorError, Seeded
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.run import arranged, make_tables
 from tests.replica.simulation.steps import followers_have, leader_of, leads, write

@@ -6,7 +6,7 @@ import asyncio
 
 from herdpy.log import LSN
 from herdpy_server.replica.guard import ReplicaGuard, ReplicaState
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 
 
 def test_who_waits_for_a_position_hurries_the_follower_and_who_does_not_lets_it_rest() -> None:

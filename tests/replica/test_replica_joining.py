@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.node import ClusterNode, ClusterSettings
 from herdpy_server.serving import ServedNode
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_sql.errors import SqlError
 
 

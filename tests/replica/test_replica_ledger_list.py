@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from herdpy_server.cluster.positions import read_needs, trimmed_before
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica import leader_tasks
+from herdpy_server.tablespace_host import DatabaseSettings
 from tests.replica.simulation.run import arranged, make_tables
 from tests.replica.simulation.steps import followers_have, leader_of, leads, write
 from tests.replica.simulation.world import NAME, Node, World

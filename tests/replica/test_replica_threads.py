@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host
@@ -19,6 +18,7 @@ from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
 from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Checkpointer
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_sql.errors import SqlError
 
 MANY = 40

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions import Session
+from herdpy_server.tablespace_host import DatabaseSettings
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
 

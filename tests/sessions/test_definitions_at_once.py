@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from herdpy.log import TransactionAssembler
 from herdpy.log.wait import run_blocking
 from herdpy_server.embedded import Database, opened
-from herdpy_server.store import NoLocks, Store
+from herdpy_server.store import NoLocks, Store, Workspace
 from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.errors import SqlError
 from tests.sessions.definitions_model import NAMES, STEPS, Actor
@@ -90,7 +90,7 @@ def check_follower(database: Database, path: Path) -> None:
         assert follower.applied == leader.applied
         assert follower.catalog == leader.catalog
         assert list(follower.catalog.tables) == list(leader.catalog.tables)
-        mine, its = leader.workspace(NoLocks(), None), follower.workspace(NoLocks(), None)
+        mine, its = Workspace(leader, NoLocks(), None), Workspace(follower, NoLocks(), None)
         for table in leader.catalog.tables.values():
             assert list(its.scan(table)) == list(mine.scan(table))
             for index in table.indexes:

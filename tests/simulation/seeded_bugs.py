@@ -15,7 +15,7 @@ from herdpy_server.sessions.answer_checks import AnswerChecks
 from herdpy_server.sessions.execution import Execution
 from herdpy_server.store import Store, Workspace
 from herdpy_server.store.disk import Disk
-from herdpy_server.store.memory import Memory
+from herdpy_server.store.layers import Memory
 from herdpy_server.tablespace import Checkpointer, LockTable, Tablespace
 
 Patch = pytest.MonkeyPatch

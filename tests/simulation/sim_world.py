@@ -21,7 +21,7 @@ import lmdb
 from herdpy.log import LSN, START, FileLog, LogError, LogSettings, TransactionAssembler, run_blocking
 from herdpy.log.wait import Wait
 from herdpy_server.sessions import PlanCache, Session
-from herdpy_server.store import NoLocks, Store, probe
+from herdpy_server.store import NoLocks, Store, Workspace, probe
 from herdpy_server.store.apply import AppliedState
 from herdpy_server.store.tables import TableOps
 from herdpy_server.tablespace import Checkpointer, LockWait, Tablespace
@@ -144,7 +144,7 @@ class World:
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """These columns of every row that a new reader sees this moment, pending or not."""
-        workspace = self.store.workspace(NoLocks(), None)
+        workspace = Workspace(self.store, NoLocks(), None)
         found = workspace.catalog.by_name[table]
         at = [found.positions[column] for column in columns]
         decode = found.row_codec.decode

@@ -17,7 +17,8 @@ from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
 from herdpy.log.records import Delete, Insert
 from herdpy_server.store import NoLocks, Store, apply
 from herdpy_server.store.check import Sum, sums
-from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.disk import ApplyError
+from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_server.store.spilling import SpillFile, SpillSettings, spill_error
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Table
@@ -177,7 +178,7 @@ def test_who_stands_on_a_state_sees_it_while_more_is_applied(
     """A transaction on a follower: whatever comes from the log, and goes to the disk."""
     store, _ = stores
     store.apply_logged(logged[0][0], [logged[0]])
-    held = store.snapshot_transaction(NoLocks(), object(), serializable=True)
+    held = SnapshotTransaction(store, NoLocks(), object(), serializable=True)
     held.begin_statement()
     table = held.catalog.by_name["t"]
     rows, entries = list(held.scan(table)), list(held.index_scan(table, table.indexes[0]))
@@ -203,7 +204,7 @@ def test_a_follower_gives_up_a_state_that_is_too_old(logged: Logged, stores: tup
     store.history.limit_bytes = 20_000
     store.apply_logged(logged[0][0], [logged[0]])
     store.flush()
-    held = store.snapshot_transaction(NoLocks(), object(), serializable=False)
+    held = SnapshotTransaction(store, NoLocks(), object(), serializable=False)
     held.begin_statement()
     for lsn, transaction in logged[1:]:
         store.apply_logged(lsn, [(lsn, transaction)])

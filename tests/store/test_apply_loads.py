@@ -31,7 +31,7 @@ from herdpy.log import (
 )
 from herdpy_server.store import Store, apply
 from herdpy_server.store.check import Sum, sums
-from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.disk import ApplyError
 from herdpy_sql.catalog import Column, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.staged import kept_keys, kept_rows, staged_positions

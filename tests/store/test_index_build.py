@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from herdpy.log import LSN
-from herdpy_server.store import Store
+from herdpy_server.store import Store, Workspace
 from herdpy_server.store import index_build as building
 from herdpy_server.tablespace.locks import LockTable
-from herdpy_server.tablespace.transaction import Transaction
+from herdpy_server.tablespace.tablespace import Transaction
 from herdpy_sql.catalog import Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import MustWait
@@ -33,7 +33,7 @@ class Site:
 
     def begin(self, *, instant: bool = False):
         transaction = Transaction(instant=instant)
-        space = self.leader.workspace(self.locks, transaction)
+        space = Workspace(self.leader, self.locks, transaction)
         transaction.workspace = space
         return transaction
 
@@ -110,7 +110,7 @@ def write(site: Site, dice: random.Random, keys: int) -> None:
 
 def entries(store: Store) -> tuple[set, set]:
     """What an index has, and what it should have."""
-    space = store.workspace(LockTable(), Transaction(instant=True))
+    space = Workspace(store, LockTable(), Transaction(instant=True))
     table = table_of(space)
     (index,) = table.indexes
     ops = space.ops(table)

@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store import ApplyError, NoLocks, Store, StoreDamagedError, probe, verify_copy
+from herdpy_server.store import ApplyError, NoLocks, Store, StoreDamagedError, Workspace, probe, verify_copy
 from herdpy_server.store import copy as copying
 from herdpy_sql.catalog import Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
@@ -34,7 +34,7 @@ class Writer:
         self.entry = 0
 
     def space(self):
-        return self.store.workspace(NoLocks(), self)
+        return Workspace(self.store, NoLocks(), self)
 
     def commit(self, space):
         token = self.store.push_pending(space.layer, space.own_catalog)
@@ -83,7 +83,7 @@ def test_reopened_store_goes_on_where_it_was(filled):
     store = Store.open(filled)
     assert store.applied == store.durable == LSN(1, 2)
     table = store.catalog.tables[1]
-    space = store.workspace(NoLocks(), None)
+    space = Workspace(store, NoLocks(), None)
     assert table.row_codec.decode(space.get(table, key(table, 7))) == (7, 7, "text 7")
     assert store.table_checksums()[1][0] == 5000
     assert list(store.check()) == []
@@ -496,5 +496,5 @@ def test_hidden_keys_go_on_after_the_last_one(path):
     store.flush()
     store.close()
     store = Store.open(path)
-    assert store.workspace(NoLocks(), None).next_row_id(store.catalog.tables[1]) == 42
+    assert Workspace(store, NoLocks(), None).next_row_id(store.catalog.tables[1]) == 42
     store.close()

@@ -9,7 +9,7 @@ import pytest
 from herdpy.codec.arrow import datums_to_array
 from herdpy.log.lsn import LSN
 from herdpy.log.records import InsertBatch, decode_record
-from herdpy_server.store import NoLocks, Store, columns, flush, layers, memory, workspace
+from herdpy_server.store import NoLocks, Store, Workspace, columns, flush, layers, workspace
 from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, BYTEA, INTEGER, TEXT
@@ -177,7 +177,7 @@ class Driver:
 
     def transaction(self):
         rng = self.rng
-        space = self.store.workspace(NoLocks(), self)
+        space = Workspace(self.store, NoLocks(), self)
         state = {table: dict(rows) for table, rows in self.state.items()}
         for _ in range(rng.randrange(1, 6)):
             mark = space.mark()
@@ -320,7 +320,7 @@ class Driver:
             snapshot, _, _ = self.held.pop(rng.randrange(len(self.held)))
             snapshot.close()
         if rng.random() < 0.3:
-            check_reader(self.store.workspace(NoLocks(), None), self.catalog, self.state, rng)
+            check_reader(Workspace(self.store, NoLocks(), None), self.catalog, self.state, rng)
         for snapshot, catalog, state in self.held:
             if rng.random() < 0.2:
                 check_reader(snapshot, catalog, state, rng)
@@ -338,7 +338,7 @@ class Driver:
         assert not self.store.memory.visible
         assert list(self.store.check()) == []
         self.crash()
-        check_reader(self.store.workspace(NoLocks(), None), self.catalog, self.state, self.rng)
+        check_reader(Workspace(self.store, NoLocks(), None), self.catalog, self.state, self.rng)
         self.store.close()
 
 
@@ -349,9 +349,9 @@ def limits(request, monkeypatch):
         for module, name, value in (
             (layers, "_TAIL", 3),
             (layers, "_PIECE", 2),
-            (memory, "_ADOPT_ROWS", 2),
-            (memory, "_MERGE_ROWS", 8),
-            (memory, "_PENDING_CHAIN", 2),
+            (layers, "_ADOPT_ROWS", 2),
+            (layers, "_MERGE_ROWS", 8),
+            (layers, "_PENDING_CHAIN", 2),
             (workspace, "_FEW", 1),
             (flush, "_CHUNK", 3),
             (columns, "_BLOCK_ROWS", 4),

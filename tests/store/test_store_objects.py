@@ -9,9 +9,9 @@ import pytest
 
 from herdpy.log import LSN
 from herdpy.log import Transaction as LoggedTransaction
-from herdpy_server.store import ApplyError, Store
+from herdpy_server.store import ApplyError, Store, Workspace
 from herdpy_server.tablespace.locks import LockTable
-from herdpy_server.tablespace.transaction import Transaction
+from herdpy_server.tablespace.tablespace import Transaction
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import (
@@ -49,7 +49,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
 
 def define(store: Store, *definitions: Definition) -> list[CatalogObject]:
     """Put objects into a new transaction and commit it; the leader adopts what its workspace made."""
-    workspace = store.workspace(LockTable(), Transaction(instant=True))
+    workspace = Workspace(store, LockTable(), Transaction(instant=True))
     made = []
     for definition in definitions:
         one = CatalogObject(workspace.next_id, "s", f"o{workspace.next_id}", definition)
@@ -85,7 +85,7 @@ def test_a_follower_a_copy_and_a_store_opened_again_have_what_the_leader_has(
     stores: tuple[Store, Store], tmp_path: Path
 ):
     leader, follower = stores
-    workspace = leader.workspace(LockTable(), Transaction(instant=True))
+    workspace = Workspace(leader, LockTable(), Transaction(instant=True))
     for definition in DEFINITIONS:
         number = workspace.next_id
         workspace.put_object(CatalogObject(number, "s", f"o{number}", definition))
@@ -107,7 +107,7 @@ def test_a_follower_a_copy_and_a_store_opened_again_have_what_the_leader_has(
 
 
 def test_what_a_statement_undoes_was_never_defined(stores: tuple[Store, Store]):
-    workspace = stores[0].workspace(LockTable(), Transaction(instant=True))
+    workspace = Workspace(stores[0], LockTable(), Transaction(instant=True))
     mark = workspace.mark()
     workspace.put_object(CatalogObject(1, "", "s", SchemaDefinition()))
     workspace.undo(mark)
@@ -118,7 +118,7 @@ def test_what_a_statement_undoes_was_never_defined(stores: tuple[Store, Store]):
 def test_a_plan_of_an_older_catalog_defines_nothing(stores: tuple[Store, Store]):
     leader = stores[0]
     (one,) = define(leader, SchemaDefinition())
-    workspace = leader.workspace(LockTable(), Transaction(instant=True))
+    workspace = Workspace(leader, LockTable(), Transaction(instant=True))
     with pytest.raises(SqlError, match="changed concurrently"):
         workspace.drop_object(CatalogObject(one.id, "s", one.name, SchemaDefinition("other")))
     (dropped,) = define(leader, SchemaDefinition())
@@ -129,7 +129,7 @@ def test_a_plan_of_an_older_catalog_defines_nothing(stores: tuple[Store, Store])
 
 def test_a_comment_goes_with_what_it_is_about(stores: tuple[Store, Store]):
     one, _comment = define(stores[0], SequenceDefinition(), CommentDefinition("text", id=1))
-    workspace = stores[0].workspace(LockTable(), Transaction(instant=True))
+    workspace = Workspace(stores[0], LockTable(), Transaction(instant=True))
     workspace.drop_object(one)
     assert dict(workspace.catalog.objects) == {}
 
@@ -137,7 +137,7 @@ def test_a_comment_goes_with_what_it_is_about(stores: tuple[Store, Store]):
 def test_what_cannot_be_dropped_stops_a_follower(stores: tuple[Store, Store]):
     leader, follower = stores
     (one,) = define(leader, SchemaDefinition())
-    workspace = leader.workspace(LockTable(), Transaction(instant=True))
+    workspace = Workspace(leader, LockTable(), Transaction(instant=True))
     workspace.drop_object(one)
     with pytest.raises(ApplyError):
         follower.apply_logged(AT, [(AT, LoggedTransaction(1, workspace.records))])

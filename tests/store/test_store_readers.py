@@ -11,7 +11,7 @@ import lmdb
 import pytest
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store import NoLocks, Store
+from herdpy_server.store import NoLocks, Store, Workspace
 from herdpy_server.store.disk import MAX_READERS, Disk
 from herdpy_server.store.outcomes import CommitOutcome
 from herdpy_server.store.snapshot import StoreSnapshot
@@ -30,7 +30,7 @@ class Filling:
         self.store = store = Store.open(path, **settings)
         self._entry = 0
         if not store.catalog.tables:
-            space = store.workspace(NoLocks(), None)
+            space = Workspace(store, NoLocks(), None)
             space.create_table(Table(1, "t", COLUMNS, (KeyPart(0),), "t_pkey", (), ()))
             self._apply(space)
             store.flush()
@@ -47,7 +47,7 @@ class Filling:
 
     def write(self, number: int, text: str = "x") -> None:
         """Put a row, in the place of one with that number, and leave it in memory."""
-        space = self.store.workspace(NoLocks(), None)
+        space = Workspace(self.store, NoLocks(), None)
         key = self.table.key_codec.encode((number,))
         image = space.get(self.table, key)
         if image is None:

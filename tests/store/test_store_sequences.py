@@ -13,7 +13,7 @@ from herdpy.log import Transaction as LoggedTransaction
 from herdpy.log.records import Record
 from herdpy_server.store import Store, Workspace, flush
 from herdpy_server.tablespace.locks import LockTable
-from herdpy_server.tablespace.transaction import Transaction
+from herdpy_server.tablespace.tablespace import Transaction
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
 from herdpy_sql.sequences import SequenceState
 
@@ -43,7 +43,7 @@ class World:
         return self.replicas[self.leads]
 
     def workspace(self):
-        return self.store.workspace(LockTable(), Transaction(instant=True))
+        return Workspace(self.store, LockTable(), Transaction(instant=True))
 
     def commit(self, workspace, values: list[int]) -> None:
         workspace.log_sequences()
@@ -171,7 +171,7 @@ def test_a_follower_has_the_leaders_state(tmp_path: Path):
     copied = Store.open(tmp_path / "copy")
     for store in (*world.replicas, copied):
         one = store.catalog.objects[1]
-        other = store.workspace(LockTable(), Transaction(instant=True))
+        other = Workspace(store, LockTable(), Transaction(instant=True))
         assert other.sequence_state(one) == SequenceState(5, True)
         assert other.nextval("s") == 6
     copied.close()

@@ -5,7 +5,7 @@ import random
 import threading
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store import NoLocks, Store, columns
+from herdpy_server.store import NoLocks, Store, Workspace, columns
 from herdpy_sql.catalog import Column, Index, KeyPart, Table
 from herdpy_sql.types import INTEGER
 
@@ -18,7 +18,7 @@ def test_flushes_and_readers_beside_the_engine_see_exact_states(tmp_path, monkey
     rng = random.Random(7)
     columns_ = (Column("id", INTEGER, not_null=True), Column("a", INTEGER))
     index = Index(2, "i", 1, (KeyPart(1),))
-    space = store.workspace(NoLocks(), None)
+    space = Workspace(store, NoLocks(), None)
     space.create_table(Table(1, "t", columns_, (KeyPart(0),), "t_pkey", (), (index,)))
     store.push_pending(space.layer, space.own_catalog)
     store.apply(LSN(1, 0), space.records, space.layer)
@@ -57,7 +57,7 @@ def test_flushes_and_readers_beside_the_engine_see_exact_states(tmp_path, monkey
     state: dict[int, int] = {}
     pending = []
     for entry in range(1, 400):
-        space = store.workspace(NoLocks(), None)
+        space = Workspace(store, NoLocks(), None)
         for _ in range(rng.randrange(1, 12)):
             number, value = rng.randrange(600), rng.randrange(5)
             key = table.key_codec.encode((number,))

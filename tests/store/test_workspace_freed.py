@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.store import NoLocks, Store, Workspace
+from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_sql.catalog import Column, Index, KeyPart, Table
 from herdpy_sql.objects import CatalogObject, EnumDefinition
 from herdpy_sql.types import INTEGER
@@ -52,9 +53,9 @@ def use(workspace: Workspace) -> None:
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_workspace_is_freed_at_once(store: Store, pinned: bool) -> None:
     if pinned:
-        workspace: Workspace = store.snapshot_transaction(NoLocks(), None, serializable=True)
+        workspace: Workspace = SnapshotTransaction(store, NoLocks(), None, serializable=True)
     else:
-        workspace = store.workspace(NoLocks(), None)
+        workspace = Workspace(store, NoLocks(), None)
     use(workspace)
     workspace.release()
     freed = weakref.ref(workspace)

@@ -16,7 +16,7 @@ from herdpy.codec.arrow import arrow_type
 from herdpy.log.records import LoadOp
 from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.tablespace import now_us
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.assignment import refuse_generated, target_position

@@ -19,13 +19,13 @@ from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.names import NODE_ID
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.config import ServerConfig
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.node import ClusterNode, ClusterSettings
 from herdpy_server.replica.seeding import Credentials
 from herdpy_server.serving import ServedNode
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.directory import DirectoryLock
-from herdpy_server.tablespace.transaction import now_us
+from herdpy_server.tablespace.tablespace import now_us
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 

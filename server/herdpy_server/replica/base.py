@@ -22,7 +22,7 @@ from herdpy_server.replica.host import Host
 from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.serving.tablespaces import SeedingProgress, Use
 from herdpy_server.sessions import Session
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.errors import SqlError
 
 T = TypeVar("T")

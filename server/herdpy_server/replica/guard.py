@@ -1,6 +1,6 @@
 """What a replica is doing, and who may read it: its lease while it leads, its position while it follows.
 
-The lowest module of the package; see ``tablespace.guard``.
+The lowest module of the package; see ``tablespace.cluster``.
 
 - A leader answers after the read, and only while its lease is valid: nobody else can have led until then.
 - A follower that is to be no older than N ms asks where the log's end is, waits until it has applied that,
@@ -27,7 +27,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Clock, Lease, boottime
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.errors import SqlError
 
 

@@ -17,7 +17,6 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespaces import TablespaceInfo
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.reach import BookieReach
 from herdpy_server.replica.seeding import Seeded, Tell
 from herdpy_server.serving.driver import Driver
@@ -25,6 +24,7 @@ from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace.cluster import Cluster
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 

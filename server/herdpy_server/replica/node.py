@@ -22,7 +22,6 @@ from herdpy_server.cluster.layout import NodeRecord
 from herdpy_server.cluster.placement import place
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespaces import TablespaceInfo
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.administration import Administration
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.guard import UNREADABLE
@@ -36,6 +35,7 @@ from herdpy_server.serving.node import no_tablespace
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 

@@ -26,7 +26,7 @@ from herdpy_server.serving.tablespaces import Uses
 from herdpy_server.sessions import Session
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Directory
-from herdpy_server.tablespace.guard import Guard
+from herdpy_server.tablespace.cluster import Guard
 from herdpy_server.tablespace_host import TablespaceHost
 from herdpy_sql.errors import SqlError
 

@@ -60,7 +60,7 @@ from herdpy_server.serving.logs import ServedLog
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.serving.tablespaces import SeedingProgress
 from herdpy_server.store import StoreDamagedError
-from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.disk import ApplyError
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
 

@@ -46,7 +46,7 @@ from herdpy_server.serving.logs import (
 from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, TablespaceStatus, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.errors import SqlError
 
 _LEASE_S = 60.0

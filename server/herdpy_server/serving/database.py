@@ -15,14 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.serving.driver import Driver, LoopTurn, Run
 from herdpy_server.serving.loop_sessions import LoopSessions
 from herdpy_server.serving.tablespaces import Uses
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.tablespace_host import OpenDirectory, is_closed, is_closing
+from herdpy_server.tablespace_host import DatabaseSettings, OpenDirectory, is_closed, is_closing
 from herdpy_server.workers.scheduler import WorkerSettings
 
 logger = logging.getLogger("herdpy.serving")

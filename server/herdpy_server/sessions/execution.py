@@ -36,7 +36,7 @@ from herdpy_server.sessions.time_slices import (
     let_go,
     undo,
 )
-from herdpy_server.store import Mark, NoLocks
+from herdpy_server.store import Mark, NoLocks, Workspace
 from herdpy_server.tablespace import Transaction, now_us, sql_error
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from herdpy_server.sessions.plans import ReadyPlan
     from herdpy_server.sessions.result import Row
-    from herdpy_server.store import Workspace
 
 
 _NO_LOCKS = NoLocks()
@@ -93,7 +92,9 @@ class Execution:
         self._waits = block.waits
         self._checks = block.checks
         self._share = Share(block.waits.check)
-        self._reader = block.tablespace.store.workspace(_NO_LOCKS, None)  # of rows that are read by key alone
+        self._reader = Workspace(
+            block.tablespace.store, _NO_LOCKS, None
+        )  # of rows that are read by key alone
 
     def statement(self, statement: Bindable, params: Sequence[object], *, many: bool = False) -> Answering:
         """Bind any statement, and run it as the session's state demands.
@@ -296,7 +297,7 @@ class Execution:
         block, tablespace, settings = self.block, self._tablespace, self._settings
         if ready.reads_now:
             transaction = Transaction(instant=True)
-            transaction.workspace = tablespace.store.workspace(_NO_LOCKS, None)
+            transaction.workspace = Workspace(tablespace.store, _NO_LOCKS, None)
         else:
             isolation = settings.isolation
             if ready.read_only or ready.one_turn or self._in_one_turn(ready, limited=limited):

@@ -18,7 +18,7 @@ from herdpy.log.entry import MAX_REQUEST_ID_BYTES
 from herdpy_server.sessions.result import Result
 from herdpy_server.store.outcomes import CommitOutcome
 from herdpy_server.tablespace import sql_error
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.commands import RequestFunction
 

@@ -16,7 +16,7 @@ from herdpy import options
 from herdpy.log.entry import MAX_REQUEST_ID_BYTES
 from herdpy.log.lsn import LSN, START
 from herdpy_server.tablespace import Isolation
-from herdpy_server.tablespace.guard import LEVELS, Level, ReadLevel
+from herdpy_server.tablespace.cluster import LEVELS, Level, ReadLevel
 from herdpy_sql.catalog import is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.advisory import AdvisoryLocks, advisory_rows
-from herdpy_server.store import NoLocks
+from herdpy_server.store import NoLocks, Workspace
 from herdpy_server.tablespace.cluster import Facts, ledger_rows, limit_rows
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
@@ -87,7 +87,7 @@ class SessionState:
         session = self._session
         transaction = session.transaction
         store = session.tablespace.store
-        workspace = store.workspace(NoLocks(), None) if transaction is None else transaction.workspace
+        workspace = Workspace(store, NoLocks(), None) if transaction is None else transaction.workspace
         for one in workspace.catalog.objects.values():
             if one.kind == "sequence":
                 state = workspace.sequence_state(one)

@@ -2,7 +2,7 @@
 
 from herdpy_server.store.check import Finding
 from herdpy_server.store.copy import verify_copy
-from herdpy_server.store.errors import ApplyError, StoreDamagedError
+from herdpy_server.store.disk import ApplyError, StoreDamagedError
 from herdpy_server.store.layers import Layer
 from herdpy_server.store.locks import Locks, NoLocks
 from herdpy_server.store.snapshot import StoreSnapshot

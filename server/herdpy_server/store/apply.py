@@ -7,7 +7,7 @@ row. (A leader has computed the same changes before it logged the records, and m
 A large transaction is applied in the background, in steps (``StepApplier``), before all of it shows at
 once. Its changes gather in a layer of their own over the applied state, as those of a leader's transaction
 do. Between two steps readers read and a checkpoint may write, and neither sees anything of it; nobody else
-applies anything meanwhile. ``StoreState`` calls both.
+applies anything meanwhile. ``Store`` calls both.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from herdpy.log.records import (
 )
 from herdpy_server.store import batches
 from herdpy_server.store.batches import Expanded
-from herdpy_server.store.disk import Disk
-from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.disk import ApplyError, Disk
 from herdpy_server.store.index_build import fill_index, fill_slowly
 from herdpy_server.store.layers import (
     ENTRY_BYTES,
@@ -50,12 +49,12 @@ from herdpy_server.store.layers import (
     Delta,
     Item,
     Layer,
+    Memory,
     Missing,
     find,
     overlay,
     showing,
 )
-from herdpy_server.store.memory import Memory
 from herdpy_server.store.spilling import SpillFile, SpillSettings, move_rows
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog

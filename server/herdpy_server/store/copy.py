@@ -17,8 +17,7 @@ import msgspec
 from xxhash import xxh3_128
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store.disk import Disk
-from herdpy_server.store.errors import StoreDamagedError
+from herdpy_server.store.disk import Disk, StoreDamagedError
 
 MANIFEST = "manifest.json"
 _CHUNK = 1 << 20

@@ -1,13 +1,4 @@
-"""Store layer, bottom: the LMDB environment of one tablespace.
-
-Named databases: ``t<ID>`` holds a table's rows, ``i<ID>`` an index's entries, ``outcomes`` what
-became of named commits, ``loads`` the loads that were done, ``meta`` the format version, uuid,
-catalog, applied LSN, checksums and states of sequences.
-Everything above reads through a :class:`DiskView`, one read transaction with the handles it knows;
-``current`` is the newest and is replaced as one attribute, so that a reader in another thread keeps
-a view that fits together.
-Only the checkpointer writes (``flush``). Keys of any length: see ``physical``.
-"""
+"""Store layer: what can be wrong with the files under a store, or between a store and its log."""
 
 from __future__ import annotations
 
@@ -26,13 +17,23 @@ import msgspec
 from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN, START
 from herdpy_server.store import loads, outcomes, physical, probe
-from herdpy_server.store.errors import StoreDamagedError
 from herdpy_server.store.layers import Item
 from herdpy_server.store.limits import ADDRESS_SPACE
 from herdpy_sql.catalog import Catalog, relabelled
 from herdpy_sql.definitions import decode_table, encode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import decode_object, encode_object
+
+
+class StoreDamagedError(Exception):
+    """The files of a store cannot be trusted; ``str`` says what was found, for a person to read.
+
+    The state can be made again from the log when the log is whole, or from a replica or a backup.
+    """
+
+
+class ApplyError(Exception):
+    """A record of the log does not fit the state it is applied to, so that log and store differ."""
 
 
 class DiskView:

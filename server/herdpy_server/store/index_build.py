@@ -1,7 +1,7 @@
 """Store layer, inside: an index that is made while others write to its table.
 
 It is filled from a snapshot, without locks. Who commits meanwhile leaves the keys that it wrote with the
-build (``StoreState.push_pending``); they are looked at again in a newer snapshot, round by round, until few
+build (``Store.push_pending``); they are looked at again in a newer snapshot, round by round, until few
 are left. For those the table is locked, and then the index has what the rows are: as they were in the
 snapshot, but for the keys that were noted, which are looked at once more.
 """

@@ -25,7 +25,7 @@ from herdpy_server.store.history import History, Pin, Range
 from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.snapshot import StoreSnapshot
-from herdpy_server.store.state import StoreState
+from herdpy_server.store.store import Store
 from herdpy_server.store.transaction_state import watched
 from herdpy_server.store.workspace import Workspace
 from herdpy_sql.catalog import Catalog, Index, Table
@@ -117,7 +117,7 @@ class SnapshotTransaction(Workspace):
 
     has_snapshot = True
 
-    def __init__(self, store: StoreState, locks: Locks, owner: object, *, serializable: bool) -> None:
+    def __init__(self, store: Store, locks: Locks, owner: object, *, serializable: bool) -> None:
         Workspace.__init__(self, store, locks, owner)
         self._pin: Pin | None = None
         self._reads = Reads() if serializable else None

@@ -38,7 +38,7 @@ from herdpy_server.store.locks import Locks
 from herdpy_server.store.physical import is_plain
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import AT_ONCE, Spill, SpillSettings, Spool, move_rows
-from herdpy_server.store.state import StoreState
+from herdpy_server.store.store import Store
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.deferred import Deferred
@@ -101,7 +101,7 @@ class TransactionState:
             to be durable.
     """
 
-    def __init__(self, store: StoreState, locks: Locks, owner: object) -> None:
+    def __init__(self, store: Store, locks: Locks, owner: object) -> None:
         self.store = store
         self.locks = locks
         self.owner = owner

@@ -6,7 +6,7 @@ checks uniqueness in everything visible, changes the transaction's own layer, ro
 and adds the record that the log will carry.
 
 *Sequences.* A value that was given is never taken back, so a leader counts in memory
-(``StoreState.sequence_heads``), beside all transactions. What a transaction has used is logged with its
+(``Store.sequence_heads``), beside all transactions. What a transaction has used is logged with its
 commit: the state that the sequence has at that moment, so that in the log the states of one sequence are in
 order and the newest is the right one. A state is kept as the one item of a database that has the sequence's
 id; on the disk it is in ``meta``. A state that a transaction sets for itself (a new sequence, RESTART) lies
@@ -26,7 +26,7 @@ from herdpy_server.store.batches import Expanded
 from herdpy_server.store.definitions import Definitions
 from herdpy_server.store.layers import ENTRY_BYTES, SEQUENCE_KEY
 from herdpy_server.store.locks import Locks
-from herdpy_server.store.state import StoreState
+from herdpy_server.store.store import Store
 from herdpy_server.store.tables import TableOps, duplicate
 from herdpy_server.store.transaction_state import TransactionState
 from herdpy_sql import sequences
@@ -60,7 +60,7 @@ class Workspace(TransactionState):
     has_snapshot = False
     memory: SequenceMemory | None = None
 
-    def __init__(self, store: StoreState, locks: Locks, owner: object) -> None:
+    def __init__(self, store: Store, locks: Locks, owner: object) -> None:
         TransactionState.__init__(self, store, locks, owner)
         self.used: set[int] = set()
         self.taken: dict[int, bytes] = {}

@@ -4,8 +4,16 @@ from herdpy_server.tablespace.checkpointer import Checkpointer
 from herdpy_server.tablespace.directory import Directory, DirectoryLock, open_log, open_store
 from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_server.tablespace.log_errors import sql_error, store_error
-from herdpy_server.tablespace.tablespace import Isolation, Recovery, Tablespace, lost
-from herdpy_server.tablespace.transaction import DuplicateRequestError, Requests, Transaction, now_us
+from herdpy_server.tablespace.tablespace import (
+    DuplicateRequestError,
+    Isolation,
+    Recovery,
+    Requests,
+    Tablespace,
+    Transaction,
+    lost,
+    now_us,
+)
 
 __all__ = [
     "Checkpointer",

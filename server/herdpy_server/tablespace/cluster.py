@@ -1,21 +1,88 @@
-"""What a session may ask of the cluster that its tablespace is part of.
+"""What a tablespace asks of the node that it is a replica of: whether its state may be read, and statements.
 
-Beside ``tablespace``, which has one where it is a replica's, and none where it is alone. A node fulfils it
-(``herdpy_server.replica``); sessions know nothing of ZooKeeper, nodes or elections, and only hand statements
-and answers through. What takes time is a ``Wait``: the loop serves others meanwhile, and a statement that is
-cancelled waits no more (what it has begun goes on).
+Beside ``tablespace``, which has a guard and a cluster where it is one of several replicas, and neither where
+it is alone. A node fulfils both (``herdpy_server.replica``); sessions know nothing of ZooKeeper, nodes or
+elections.
+
+Sessions ask the :class:`Guard` twice for each statement that reads: before, whether this replica may be read
+at the level that the session wants, and after, whether what was read may still be answered. Both are one
+comparison where nothing is to be waited for. They hand statements to the :class:`Cluster`, and its answers
+through. What takes time is a ``Wait``: the loop serves others meanwhile, and a statement that is cancelled
+waits no more (what it has begun goes on).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from herdpy.log import LedgerInfo
+from herdpy.log.lsn import LSN, START
 from herdpy.log.wait import Wait
 from herdpy_server.store.limits import Limit
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.object_commands import TablespaceCommand
+
+Level = Literal["linearizable", "bounded", "at_lsn", "any"]
+LEVELS: tuple[Level, ...] = ("linearizable", "bounded", "at_lsn", "any")
+
+
+class ReadLevel(NamedTuple):
+    """How new what a session reads must be.
+
+    Attributes:
+        level: "linearizable": nothing newer was committed when the statement began. "bounded": nothing that
+            was committed more than ``max_staleness_s`` before is missing. "at_lsn": everything up to
+            ``min_lsn`` is there. "any": whatever this replica has.
+    """
+
+    level: Level = "linearizable"
+    max_staleness_s: float = 1.0
+    min_lsn: LSN = START
+
+
+class Guard(Protocol):
+    """Who may read, and when.
+
+    Attributes:
+        basis: what answers rest on at this moment. Who begins to read takes it, and gives it to ``holds``.
+    """
+
+    @property
+    def basis(self) -> object: ...
+
+    def is_open(self, wanted: ReadLevel) -> bool:
+        """Whether a read may begin now, with nothing to be waited for."""
+
+    async def admit(self, wanted: ReadLevel) -> None:
+        """Return when a read may begin.
+
+        Raises:
+            SqlError: HP003, only the leader can answer at this level, and it is another one; 57P03,
+                there is none, or this replica cannot be read now.
+        """
+
+    def holds(self, wanted: ReadLevel, basis: object) -> bool:
+        """Asked after a read, before the answer: whether the answer is as new as it must be.
+
+        Args:
+            basis: what the guard rested on when the read began. A leader that has lost its term
+                meanwhile and won another may not answer: others may have led in between.
+        """
+
+    async def confirm(self, wanted: ReadLevel, basis: object) -> None:
+        """As ``holds``, but waits until it can be said. SqlError as ``admit``; 40001, the leader changed."""
+
+    def refusal(self, what: str) -> SqlError:
+        """Why ``what`` cannot be done here: 25006, naming the leader."""
+
+    def leader_unreached(self, client: str) -> str:
+        """A client that is here cannot reach the leader: say so to operators.
+
+        Returns:
+            The node that leads and its address for clients; empty when none is known, or it is this one.
+        """
+
 
 Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Rows of the tables of schema herdpy, by the table's name, each by its columns' names."""

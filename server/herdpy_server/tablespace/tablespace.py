@@ -2,7 +2,8 @@
 
 Above the log and the store, below sessions. How a change passes through:
 
-1. A session's statements run against the workspace of a :class:`Transaction`; row locks are taken.
+1. A session's statements run against the workspace of a :class:`Transaction`; row locks are taken. Nothing of
+   it is in the log yet.
 2. :meth:`Tablespace.commit` gives the workspace's records their place in the log, makes them visible
    to everybody as *pending*, and releases the locks: whoever comes later is behind in the log.
 3. The log writes what has queued as one entry and calls :meth:`acknowledge` once it is durable:
@@ -11,7 +12,9 @@ Above the log and the store, below sessions. How a change passes through:
 5. The checkpointer writes applied changes to LMDB on a cadence; recovery begins after the LSN
    found there.
 
-When the log fails, everything pending vanishes and those who wait get the error; reading goes on.
+When the log fails, everything pending vanishes and those who wait get the error; reading goes on. A client
+gives its commit an id (``SET herdpy.request_id``): what became of applied ones is in the store, and
+:class:`Requests` has those that are pending, and decides about an id that comes.
 """
 
 from __future__ import annotations
@@ -33,17 +36,157 @@ from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store, Workspace
 from herdpy_server.store.apply import logged_rows
 from herdpy_server.store.loads import loaded_by
-from herdpy_server.store.outcomes import CommitOutcome, outcome_of
-from herdpy_server.tablespace.cluster import Cluster
-from herdpy_server.tablespace.guard import Guard
+from herdpy_server.store.outcomes import CommitOutcome, made_after, outcome_of
+from herdpy_server.store.snapshot_transaction import SnapshotTransaction
+from herdpy_server.tablespace.cluster import Cluster, Guard
 from herdpy_server.tablespace.load_turns import LoadTurns
-from herdpy_server.tablespace.locks import LockTable
-from herdpy_server.tablespace.log_errors import store_error
+from herdpy_server.tablespace.locks import LockTable, Owner
+from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
-from herdpy_server.tablespace.transaction import Requests, Transaction, now_us
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
-from herdpy_sql.storage import MustWait
+from herdpy_sql.storage import Clock, MustWait
+
+
+def now_us() -> int:
+    """The wall clock in microseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1000
+
+
+class Transaction:
+    """An open transaction.
+
+    Attributes:
+        instant: an autocommit statement that begins and takes its place in the log within one turn
+            (see ``locks``); False once it had to wait, and for BEGIN ... COMMIT.
+        lock_timeout_s: how long a lock is waited for; None for ever.
+        started_us: what now() says throughout.
+        partner: the session's advisory locks, if it had some when the transaction began or took some in it.
+        log_generation: of the tablespace when it began: see ``Tablespace.switch_log``.
+        queried: whether a statement has begun that reads or writes: then the isolation level is settled.
+        workspace: the view that its statements run against.
+    """
+
+    __slots__ = (
+        "instant",
+        "lock_timeout_s",
+        "log_generation",
+        "partner",
+        "queried",
+        "started_us",
+        "workspace",
+    )
+
+    partner: Owner | None
+    workspace: Workspace
+
+    def __init__(
+        self, *, instant: bool, lock_timeout_s: float | None = None, log_generation: int = 0
+    ) -> None:
+        self.instant = instant
+        self.queried = False
+        self.partner = None
+        self.log_generation = log_generation
+        self.lock_timeout_s = lock_timeout_s
+        self.started_us = time.time_ns() // 1000
+
+    def begin_statement(self) -> None:
+        """A statement begins to read or write. SqlError 72000 when its snapshot is too old."""
+        self.queried = True
+        self.workspace.begin_statement()
+
+    def clock(self, zone: str) -> Clock:
+        """The time that the statement beginning now may see."""
+        now = self.started_us if self.instant else now_us()
+        return Clock(self.started_us, now, zone, self.workspace)
+
+
+_GIVEN_UP = "the request was cancelled before its commit arrived: it is not done, and can no longer be done"
+
+
+class DuplicateRequestError(SqlError):
+    """A second commit under an id; ``first`` is the one before, when it is not durable yet."""
+
+    def __init__(self, outcome: CommitOutcome | None, first: Append | None = None) -> None:
+        super().__init__("HP001", "a transaction with this request id was committed already")
+        self.first = first
+        if outcome is not None:
+            self.settle(outcome)
+
+    def settle(self, outcome: CommitOutcome) -> None:
+        """The first one is durable: say where it is."""
+        if outcome.done:
+            self.detail = f"It is at {outcome.lsn}."
+        else:
+            self.sqlstate, self.message = "HP002", _GIVEN_UP
+
+    async def confirm(self) -> None:
+        """Wait for the first one to be durable. SqlError 40001 or 08007 when it was lost."""
+        first, self.first = self.first, None
+        if first is None:
+            return
+        try:
+            await first
+        except LogError as error:
+            raise sql_error(error) from error
+        assert first.lsn is not None
+        done = bool(first.transaction.records)
+        self.settle(
+            CommitOutcome(first.transaction.request_id, first.lsn, first.transaction.timestamp_us, done)
+        )
+
+
+class Requests:
+    """The ids that are known, applied or pending. In the engine's turn."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pending: dict[bytes, Append] = {}
+
+    def find(self, request_id: bytes) -> CommitOutcome | Append | None:
+        """What is known of an id: its outcome, or the append that will be its outcome."""
+        return self._store.outcomes.find(request_id) or self._pending.get(request_id)
+
+    def would_know(self, request_id: bytes) -> bool:
+        """Whether an id that is not found was certainly never committed."""
+        return self._store.outcomes.would_know(request_id) and not self._is_ahead(request_id)
+
+    def _is_ahead(self, request_id: bytes) -> bool:
+        """Whether an id says that it was made after a position that there is not yet."""
+        after = made_after(request_id)
+        return after is not None and after > self._store.applied
+
+    def check_new(self, request_id: bytes) -> None:
+        """Raise SqlError HP001 or HP002 when nothing may be committed under this id; 22023: it is no id."""
+        found = self.find(request_id)
+        if isinstance(found, Append):
+            raise DuplicateRequestError(None, found)
+        if found is not None:
+            raise DuplicateRequestError(found)
+        after = made_after(request_id)
+        if after is None:
+            return
+        if after > self._store.applied:
+            raise SqlError("22023", "the request id names a position that the log does not have")
+        if after < self._store.outcomes.forgotten:
+            raise SqlError(
+                "HP002",
+                "the request id is too old: it is not known any more whether it was committed",
+                hint="Take a new one for a new transaction.",
+            )
+
+    def began(self, request_id: bytes, append: Append) -> None:
+        """A commit under this id has its place in the log."""
+        self._pending[request_id] = append
+
+    def ended(self, request_id: bytes) -> None:
+        """It is applied."""
+        self._pending.pop(request_id, None)
+
+    def lost(self) -> None:
+        """The log failed: nothing is pending any more."""
+        self._pending.clear()
+
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 """What the view of a transaction can be."""
@@ -172,7 +315,7 @@ class Tablespace:
             instant=instant, lock_timeout_s=lock_timeout_s, log_generation=self._log_generation
         )
         if isolation == "read committed":
-            transaction.workspace = self.store.workspace(self.locks, transaction)
+            transaction.workspace = Workspace(self.store, self.locks, transaction)
             self._bound(transaction.workspace)
         else:
             self.isolate(transaction, isolation)
@@ -194,10 +337,10 @@ class Tablespace:
         """Give a transaction that has read and written nothing yet a view of an isolation level."""
         store, before = self.store, getattr(transaction, "workspace", None)
         if isolation == "read committed":
-            transaction.workspace = store.workspace(self.locks, transaction)
+            transaction.workspace = Workspace(store, self.locks, transaction)
         else:
-            transaction.workspace = store.snapshot_transaction(
-                self.locks, transaction, serializable=isolation == "serializable"
+            transaction.workspace = SnapshotTransaction(
+                store, self.locks, transaction, serializable=isolation == "serializable"
             )
         if before is not None:
             transaction.workspace.memory = before.memory

@@ -30,7 +30,7 @@ from herdpy.log import (
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.file_ledger import BLOCK_BYTES, NOTHING, Confirmed, FileLedgerReader, ledger_path
-from herdpy.log.file_ledgers import LogCursor
+from herdpy.log.file_log import LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN

@@ -27,7 +27,7 @@ from herdpy_server.sessions import request_ids
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.loads import Loads
 from herdpy_server.tablespace import Tablespace
-from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_server.tablespace.cluster import ReadLevel
 from tests.bookkeeper.simulation.bugs import BUGS as CLIENT_BUGS
 from tests.log_bookkeeper.simulation.bugs import BUGS as LOG_BUGS
 

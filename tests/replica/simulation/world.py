@@ -24,10 +24,10 @@ from herdpy.testing.model.network import Delay, SimulatedTransport, current_host
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.tablespaces import TablespaceInfo
-from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.replica import Replica
 from herdpy_server.serving.driver import Driver, LoopTurn
+from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_sql.errors import SqlError
 from tests.cluster.simulated import NOWHERE, HostZnodes, PausingLoop
 from tests.replica.simulation.history import History

@@ -18,8 +18,7 @@ import lmdb
 
 from herdpy.log.lsn import LSN
 from herdpy_server.store.columns import ColumnCache
-from herdpy_server.store.disk import Disk, DiskView
-from herdpy_server.store.errors import StoreDamagedError
+from herdpy_server.store.disk import Disk, DiskView, StoreDamagedError
 from herdpy_server.store.layers import ENTRY_BYTES, Chain, Delta, Item
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.workers.messages import AskQuestion, DeltaRows, FlushedDelta

@@ -44,7 +44,7 @@ def _left_out(step: Callable[..., None], is_on: Callable[[], bool]) -> Callable[
     return maybe
 
 
-@_bug("herdpy_server.tablespace.transaction")
+@_bug("herdpy_server.tablespace.tablespace")
 def knows_no_outcomes_but_its_own(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """A server takes for "not done" what it has read of in the log only."""
     requests, find = module.Requests, module.Requests.find

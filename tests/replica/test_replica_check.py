@@ -50,6 +50,13 @@ def check(cluster: LocalCluster) -> tuple[list[tuple[Any, ...]], list[str]]:
         return connection.execute(CHECK).fetchall(), told
 
 
+def published_state(cluster: LocalCluster, node: str) -> str:
+    """The state of a replica as ZooKeeper has it, by which a check knows whose result to wait for."""
+    query = f"SELECT state FROM herdpy.replicas WHERE tablespace = 'herdpy' AND node = '{node}'"
+    ((state,),) = run(cluster, await_leader(cluster), query)
+    return str(state)
+
+
 def corrupt(directory: Path) -> None:
     """Change a row of table c in a store that is closed, behind its back."""
     with lmdb.open(str(directory), max_dbs=1000, map_size=1 << 30) as env:
@@ -98,6 +105,7 @@ def test_a_follower_that_differs_is_made_anew(cluster: LocalCluster):
     assert {(row[0], row[1]) for row in rows if not row[4]} == {("c", wrong)}
     found = await_follower(cluster, wrong, seedings=seedings + 1)
     assert "differs" in found["problem"]
+    assert await_until(lambda: published_state(cluster, wrong) == "following", PATIENCE_S)
     with pytest.raises(psycopg.errors.AdminShutdown, match="gets another one's state"):
         open_there.execute("SELECT count(*) FROM empty")
     assert open_there.broken

@@ -71,14 +71,14 @@ def _engine_us(connection: herdpy.Connection, sql: str, values: Sequence[tuple[o
     """Microseconds of ``plan.run`` over a view, for each of ``values``."""
     session: Any = connection.shared_link.link.session  # type: ignore[attr-defined]
     ((prepared,),) = (session.plans.statements(sql),)
-    bound = [prepared.plan(session.catalog, "auto", one) for one in values]
+    bound = [prepared.bound(session.catalog, "auto", one) for one in values]
     transaction = session.tablespace.begin(instant=True)
     try:
         view, clock = transaction.workspace, transaction.clock("UTC")
-        assert bound[0][0].engine == "own", sql
+        assert bound[0][0].plan.engine == "own", sql
         began = time.perf_counter()
-        for plan, datums in bound:
-            plan.run(view, datums, clock)
+        for ready, datums in bound:
+            ready.plan.run(view, datums, clock)
         took = time.perf_counter() - began
     finally:
         session.tablespace.rollback(transaction)

@@ -1,0 +1,35 @@
+"""The benchmarks run, and report every figure: they call parts of the engine that types do not hold."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+def _figures(tmp_path: Path, script: str, *parts: str) -> list[dict[str, object]]:
+    report = tmp_path / "figures.json"
+    command = [sys.executable, str(BENCH / f"{script}.py"), *parts, "--quick", "--json", str(report)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    lines: list[dict[str, object]] = json.loads(report.read_text())["lines"]
+    return lines
+
+
+@pytest.mark.parametrize(("script", "part"), [("sql", "points"), ("embedded", "reading")])
+def test_a_part_of_a_benchmark_runs(script: str, part: str, tmp_path: Path) -> None:
+    lines = _figures(tmp_path, script, part)
+    assert lines
+    assert all(line["ours"] for line in lines)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("script", ["embedded", "serving", "frames", "server", "sql", "bookkeeper", "driver"])
+def test_a_benchmark_runs(script: str, tmp_path: Path) -> None:
+    assert all(line["ours"] for line in _figures(tmp_path, script))

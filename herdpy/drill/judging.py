@@ -83,7 +83,7 @@ class Verdict:
 
 
 class HistoryChecker(Protocol):
-    """Every function of herdpy.drill.checkers named `check`, and those of `members`."""
+    """Every function `check` of a checker or a workload, and those of `inserts`."""
 
     def __call__(self, history: DrillHistory) -> Verdict: ...
 

@@ -1,10 +1,16 @@
 """Definitions of tables and indexes as bytes, for the log and the store: JSON. Above ``catalog``.
 
-What is as it is by default is left out, so that definitions of older versions, which do not know it, are
-read as they were meant. docs/log-format.md has every key.
+What is as it is by default is left out, so that definitions of older versions, which do not know it, are read
+as they were meant. docs/log-format.md has every key.
+
+A column's type is ``[base, length, precision, scale]``, and after these, only where there is such a thing,
+the base of what an array is of, what an enum is: ``[id, schema, name, [[label, place], ...]]``, and how many
+dimensions an array has, where they are several.
 """
 
 from __future__ import annotations
+
+from typing import Any, cast
 
 import msgspec
 
@@ -12,7 +18,33 @@ from herdpy.codec.kinds import Datum
 from herdpy.codec.rows import RowCodec
 from herdpy_sql.catalog import PUBLIC, Check, Column, Index, KeyPart, Table
 from herdpy_sql.foreign_keys import decode_foreign_key, encode_foreign_key
-from herdpy_sql.type_image import decode_type, encode_type
+from herdpy_sql.types import Base, EnumType, SqlType
+
+
+def encode_type(one: SqlType) -> list[object]:
+    """The type as a value of JSON."""
+    raw: list[object] = [one.base.value, one.length, one.precision, one.scale]
+    if one.element is not None or one.enum is not None:
+        raw.append(None if one.element is None else one.element.value)
+    if one.enum is None and one.dimensions > 1:
+        raw.append(None)
+    if one.enum is not None:
+        raw.append([one.enum.id, one.enum.schema, one.enum.name, [list(label) for label in one.enum.labels]])
+    if one.dimensions > 1:
+        raw.append(one.dimensions)
+    return raw
+
+
+def decode_type(raw: object) -> SqlType:
+    """The inverse of :func:`encode_type`."""
+    base, length, precision, scale, *more = cast("list[Any]", raw)
+    element = Base(more[0]) if more and more[0] is not None else None
+    enum = None
+    if len(more) > 1 and more[1] is not None:
+        id_, schema, name, labels = more[1]
+        enum = EnumType(id_, schema, name, tuple((str(label), float(place)) for label, place in labels))
+    dimensions = int(more[2]) if len(more) > 2 else 1
+    return SqlType(Base(base), length, precision, scale, element, enum, dimensions=dimensions)
 
 
 def encode_table(table: Table) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdpy_server.pgwire.errors import FatalError, SilentClose
+from herdpy_server.pgwire.backend import FatalError, SilentClose
 from herdpy_server.pgwire.frontend import Inbox
 from tests.pgwire.wire import message
 

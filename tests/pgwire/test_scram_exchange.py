@@ -8,7 +8,7 @@ import pytest
 from scramp import ScramClient, ScramMechanism
 
 from herdpy_server.pgwire.authentication import PLAIN, ScramExchange, no_such_user
-from herdpy_server.pgwire.errors import FatalError
+from herdpy_server.pgwire.backend import FatalError
 from herdpy_server.roles.passwords import Verifier
 
 

@@ -22,7 +22,7 @@ from herdpy_server.cluster.layout import Address, Layout, decode
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.seeding import Credentials, NoDonorError, Seeding, SeedingFailedError
-from herdpy_server.serving.tablespaces import SeedingProgress
+from herdpy_server.serving.node import SeedingProgress
 from herdpy_server.store import Store
 from tests.replica.replicas import (
     PATIENCE_S,

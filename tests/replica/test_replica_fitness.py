@@ -25,7 +25,7 @@ from herdpy_server.replica import fitness
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.fitness import GIVE_UP_S, SILENT_S, Fitness
 from herdpy_server.replica.guard import ReplicaState
-from herdpy_server.replica.reach import LOOK_S, BookieReach
+from herdpy_server.replica.host import LOOK_S, BookieReach
 
 NEAR = LSN(9, 4900)
 BOOKIES = ("b1", "b2", "b3")

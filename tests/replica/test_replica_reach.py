@@ -11,7 +11,7 @@ from herdpy.bookkeeper import BookKeeper, ClientSettings
 from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from herdpy.testing.model import ModelCluster, on_host
 from herdpy_server.replica.fitness import SILENT_S
-from herdpy_server.replica.reach import FEW, BookieReach, to_be_asked
+from herdpy_server.replica.host import FEW, BookieReach, to_be_asked
 
 HERE = "server"
 SETTINGS = ClientSettings(request_timeout_s=1.0, connect_timeout_s=1.0, backoff_max_s=0.5)

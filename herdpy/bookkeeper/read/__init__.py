@@ -3,7 +3,7 @@
 Between the client above and the bookies and the ledger store below. ``reader.LedgerReader`` is what users
 hold. Under it: ``view`` (what is known of one ledger), ``entry_read`` (one entry from its replicas),
 ``ranges`` (many entries ahead of their consumer), ``quorum`` (questions to a whole
-ensemble), ``tail`` and ``polls`` (following a ledger as it is written). ``recovery`` takes a ledger from its
+ensemble), ``polls`` (following a ledger as it is written). ``recovery`` takes a ledger from its
 writer, finds its end and writes it again.
 """
 

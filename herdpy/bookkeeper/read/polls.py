@@ -1,6 +1,6 @@
 """Waiting at bookies for news of a ledger: long polls, looks at one bookie, and entries fetched meanwhile.
 
-Below ``tail``; there are no tasks here: answers come to sinks, which wake the follower. A bookie answers a
+Below ``reader``; there are no tasks here: answers come to sinks, which wake the follower. A bookie answers a
 long poll once its last add confirmed has moved, with the next entry if it has that. The bookie asked first is
 the one that the entry *after* the next one starts at: that entry brings it the news, and it has the next
 entry to send along. One that says nothing for a while is joined by another, because silence may mean that it

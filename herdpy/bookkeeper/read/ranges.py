@@ -1,6 +1,6 @@
 """Many entries in order: windows over the replicas, repeated where metadata have moved; missing copies.
 
-Between ``reader`` and ``tail``, which know what may be read, or recovery, and ``entry_read``. A ReadWindow
+Between ``reader``, which knows what may be read, or recovery, and ``entry_read``. A ReadWindow
 reads ahead of its consumer within a bound of bytes and of entries. There is no task: taking an entry makes
 room and starts further reads, replies wake the consumer only when it waits. So a consumer that stops leaves
 nothing behind but replies that nobody looks at. The size of an entry is known only when it is there. What

@@ -1,1 +1,1 @@
-"""Judges of histories; DESIGN.md says what each promises. Each module has one `check`."""
+"""Judges of histories that several workloads share, or that are long; DESIGN.md says what each promises."""

@@ -11,8 +11,8 @@
 
 One seed is one run, always the same: the loop has no clock but its own, the network no delay but what its
 generator draws. From the bottom: `loop` (virtual time), `network` (connections with faults), `zookeeper`
-(metadata and sessions), `storage` and `bookie` (one bookie), `cluster` (bookies as machines, and all of it).
-The same suite of tests runs against the model and against real servers.
+(metadata and sessions), `bookie` (one bookie, with what it keeps), `cluster` (bookies as machines, and all of
+it). The same suite of tests runs against the model and against real servers.
 """
 
 from herdpy.testing.model.bookie import ModelBookie

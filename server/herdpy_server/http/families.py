@@ -1,4 +1,4 @@
-"""Every metric of a server, as families of Prometheus's client; ``metrics`` says of what.
+"""Every metric of a server, as families of Prometheus's client; ``status`` says of what.
 
 What is not there yet (the database while it recovers) has no metrics yet. Metrics of a node's replicas are
 labelled with the name of their tablespace.
@@ -22,11 +22,11 @@ from herdpy_server.workers.scheduler import WAIT_S
 from herdpy_sql.system.state import DATABASE
 
 if TYPE_CHECKING:
-    from herdpy_server.http.metrics import ServerMetrics
+    from herdpy_server.http.status import ServerMetrics
     from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
-    from herdpy_server.serving.tablespaces import TablespaceStatus
+    from herdpy_server.serving.node import TablespaceStatus
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_server.store.limits import Limit
     from herdpy_server.workers.pool import WorkerPool

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from herdpy_server.http.families import MetricsText
-    from herdpy_server.http.metrics import ServerMetrics
-    from herdpy_server.http.status import ServerStatus
-    from herdpy_server.serving.node import ServedNode
-    from herdpy_server.serving.tablespaces import TablespaceStatus
+    from herdpy_server.http.status import ServerMetrics, ServerStatus
+    from herdpy_server.serving.node import ServedNode, TablespaceStatus
 
 logger = logging.getLogger("herdpy.http")
 

@@ -9,8 +9,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from herdpy_server.pgwire.backend import FatalError
 from herdpy_server.pgwire.conversation import Conversation, shutting_down
-from herdpy_server.pgwire.errors import FatalError
 from herdpy_server.roles.permissions import may
 from herdpy_sql.rights.held import DATABASE
 

@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from herdpy_server.pgwire.errors import FatalError
+from herdpy_server.pgwire.backend import FatalError
 from herdpy_server.roles.passwords import DEFAULT_ITERATIONS, Verifier
 
 TRUST = "trust"

@@ -11,8 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from herdpy_server.pgwire.backend import row_description
-from herdpy_server.pgwire.errors import ProtocolViolationError
+from herdpy_server.pgwire.backend import ProtocolViolationError, row_description
 from herdpy_server.wire import DataRowForm, parameter_decoder, rows_encoder
 from herdpy_sql.errors import SqlError
 

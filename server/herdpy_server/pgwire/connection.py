@@ -14,7 +14,7 @@ import socket
 from typing import TYPE_CHECKING, Protocol, cast
 
 from herdpy.log.wait import Wait
-from herdpy_server.pgwire.errors import FatalError, SilentClose, error_response
+from herdpy_server.pgwire.backend import FatalError, SilentClose, error_response
 from herdpy_server.pgwire.frontend import Inbox
 
 if TYPE_CHECKING:

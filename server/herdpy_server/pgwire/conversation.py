@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
+from herdpy_server.pgwire.backend import FatalError, SilentClose, error_response, notice_response
 from herdpy_server.pgwire.connection import ConnectionLost
-from herdpy_server.pgwire.errors import FatalError, SilentClose, error_response, notice_response
 from herdpy_server.pgwire.frontend import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_sql.errors import SqlError
 

@@ -21,7 +21,7 @@ import shlex
 import struct
 from dataclasses import dataclass, field
 
-from herdpy_server.pgwire.errors import FatalError, ProtocolViolationError, SilentClose
+from herdpy_server.pgwire.backend import FatalError, ProtocolViolationError, SilentClose
 from herdpy_sql.errors import SqlError
 
 MAX_PACKET_BYTES = 10_004

@@ -22,8 +22,8 @@ from herdpy_server.pgwire.authentication import (
     common_name,
     no_such_user,
 )
+from herdpy_server.pgwire.backend import FatalError, SilentClose
 from herdpy_server.pgwire.conversation import Conversation
-from herdpy_server.pgwire.errors import FatalError, SilentClose
 from herdpy_server.pgwire.frontend import (
     PASSWORD,
     PROTOCOL,

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.pgwire import backend, frontend
+from herdpy_server.pgwire.backend import ProtocolViolationError
 from herdpy_server.pgwire.client_statements import (
     TEXT,
     AnswerForm,
@@ -27,7 +28,6 @@ from herdpy_server.pgwire.client_statements import (
     check_result_formats,
     make_encoder,
 )
-from herdpy_server.pgwire.errors import ProtocolViolationError
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of

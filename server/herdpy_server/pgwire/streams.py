@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from herdpy_server.pgwire import backend, frontend
+from herdpy_server.pgwire.backend import FatalError, ProtocolViolationError, error_response
 from herdpy_server.pgwire.client_statements import make_encoder, row_form
 from herdpy_server.pgwire.connection import FLUSH_BYTES
-from herdpy_server.pgwire.errors import FatalError, ProtocolViolationError, error_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,7 +20,7 @@ from herdpy_server.loading.ledgers import LedgerPlace
 from herdpy_server.replica.guard import UNREADABLE, ReplicaGuard, ReplicaState
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.open_replica import OpenReplica
-from herdpy_server.serving.tablespaces import SeedingProgress, Use
+from herdpy_server.serving.node import SeedingProgress, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.errors import SqlError

@@ -34,8 +34,8 @@ from herdpy_server.cluster.layout import ReplicaRecord
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
+from herdpy_server.replica.host import LOOK_S
 from herdpy_server.replica.leader_tasks import CLOSE_ENTRIES, entries_after
-from herdpy_server.replica.reach import LOOK_S
 from herdpy_server.tablespace import store_error
 
 _ENOUGH_AGAIN = 1.5

@@ -21,8 +21,8 @@ import lmdb
 
 from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, Transaction
 from herdpy_server.replica.host import Host
-from herdpy_server.serving.loop_sessions import LoopSessions
-from herdpy_server.serving.tablespaces import Uses
+from herdpy_server.serving.driver import LoopSessions
+from herdpy_server.serving.node import Uses
 from herdpy_server.sessions import Session
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Directory

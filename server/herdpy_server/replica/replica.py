@@ -57,8 +57,8 @@ from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
 from herdpy_server.replica.seeding import NoDonorError, Seeded, SeedingFailedError
 from herdpy_server.replica.served import BookKeeperLogBackend, ServedReplica
 from herdpy_server.serving.logs import ServedLog
+from herdpy_server.serving.node import SeedingProgress
 from herdpy_server.serving.publishing import SnapshotPublishing
-from herdpy_server.serving.tablespaces import SeedingProgress
 from herdpy_server.store import StoreDamagedError
 from herdpy_server.store.disk import ApplyError
 from herdpy_server.tablespace import Directory

@@ -39,7 +39,7 @@ from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.files import DATA
 from herdpy_server.replica.guard import ReplicaState
-from herdpy_server.serving.tablespaces import SeedingProgress
+from herdpy_server.serving.node import SeedingProgress
 from herdpy_sql.errors import SqlError
 
 

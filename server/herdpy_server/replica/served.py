@@ -1,4 +1,4 @@
-"""A replica as the front ends see it (``serving.tablespaces``): its state, its store to be read, and its log.
+"""A replica as the front ends see it (``serving.node``): its state, its store to be read, and its log.
 
 Between ``base`` and ``replica``; it changes nothing. Of the log every node knows the leases
 (``cluster.readers``), and so does who trims. The znode ``publishing`` says who publishes a snapshot,
@@ -43,7 +43,7 @@ from herdpy_server.serving.logs import (
     lease_is_over,
     not_kept,
 )
-from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, TablespaceStatus, Use
+from herdpy_server.serving.node import FOLLOWER, LEADER, LoadsHere, TablespaceStatus, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.cluster import ReadLevel

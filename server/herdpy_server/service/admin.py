@@ -15,8 +15,7 @@ from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.node import ServedNode
-    from herdpy_server.serving.tablespaces import TablespaceStatus
+    from herdpy_server.serving.node import ServedNode, TablespaceStatus
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100

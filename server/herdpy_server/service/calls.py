@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import grpc
 
 from herdpy.log.lsn import LSN
-from herdpy_server.serving.tablespaces import Served
+from herdpy_server.serving.node import Served
 from herdpy_sql.errors import SqlError
 
 _LONGEST = 1000  # characters of a text; headers are limited

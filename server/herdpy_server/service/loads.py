@@ -33,8 +33,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.loading.ledgers import LedgerPlace
-    from herdpy_server.serving.node import ServedNode
-    from herdpy_server.serving.tablespaces import LoadsHere
+    from herdpy_server.serving.node import LoadsHere, ServedNode
     from herdpy_server.sessions import Session
     from herdpy_server.store.loads import LoadOutcome
 

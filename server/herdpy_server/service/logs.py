@@ -14,8 +14,7 @@ from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.node import ServedNode
-    from herdpy_server.serving.tablespaces import Served
+    from herdpy_server.serving.node import Served, ServedNode
 
 _PROGRESS_S = 1.0
 _MAX_PURPOSE = 200

@@ -34,7 +34,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.values import from_text
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import Served
+    from herdpy_server.serving.node import Served
 
 
 MayRead = Callable[[Catalog, Table], None]

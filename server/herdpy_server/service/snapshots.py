@@ -34,7 +34,7 @@ from herdpy_server.tablespace.log_errors import store_error
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import Served, Use
+    from herdpy_server.serving.node import Served, Use
 
 
 logger = logging.getLogger("herdpy.snapshots")

@@ -4,8 +4,7 @@ from herdpy_server.serving.alone import AlonePlacements, alone
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.driver import Driver, LoopTurn, Run
 from herdpy_server.serving.interpreter import settle_interpreter
-from herdpy_server.serving.node import Databases, ServedNode, no_database
-from herdpy_server.serving.tablespaces import Served, TablespaceStatus
+from herdpy_server.serving.node import Databases, Served, ServedNode, TablespaceStatus, no_database
 
 __all__ = [
     "AlonePlacements",

@@ -35,9 +35,8 @@ from herdpy_server.serving.logs import (
     ServedLog,
     lease_is_over,
 )
-from herdpy_server.serving.node import ServedNode
+from herdpy_server.serving.node import LoadsHere, ServedNode, TablespaceStatus, Use
 from herdpy_server.serving.publishing import SnapshotPublishing
-from herdpy_server.serving.tablespaces import LoadsHere, TablespaceStatus, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError

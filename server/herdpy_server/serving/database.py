@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from herdpy_server.serving.driver import Driver, LoopTurn, Run
-from herdpy_server.serving.loop_sessions import LoopSessions
-from herdpy_server.serving.tablespaces import Uses
+from herdpy_server.serving.driver import Driver, LoopSessions, LoopTurn, Run
+from herdpy_server.serving.node import Uses
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits

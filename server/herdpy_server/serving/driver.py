@@ -1,23 +1,33 @@
 """One loop runs every session: coroutines driven by hand (no asyncio task, no context), and the turn.
 
-Bottom of ``serving``. Being on the loop is having the engine's turn; another thread gets it by a
-hand-shake. A statement that need not wait is over when :meth:`Run.start` returns. One that waits is taken
-up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, and never from inside whatever
-finished it: a lock is handed over in the middle of somebody else's commit. Only the log answers from a
-callback of its own, with its group acknowledged as a whole: there a run goes on at once.
+Bottom of ``serving``, above ``tablespace_host``. Being on the loop is having the engine's turn; another
+thread gets it by a hand-shake. A statement that need not wait is over when :meth:`Run.start` returns. One
+that waits is taken up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, and never from
+inside whatever finished it: a lock is handed over in the middle of somebody else's commit. Only the log
+answers from a callback of its own, with its group acknowledged as a whole: there a run goes on at once.
+
+:class:`LoopSessions` are the sessions of one tablespace on the loop: what each is given, and how they end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Generic, Protocol, TypeVar
 
 from herdpy.log import Append
 from herdpy.log.wait import Wait
-from herdpy_server.sessions import LastWait
+from herdpy_server.sessions import LastWait, Session
+from herdpy_server.sessions.identity import Observer
+from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.work import Work
+from herdpy_server.tablespace_host import TablespaceHost
+from herdpy_server.workers.pool import WorkerPool
+from herdpy_server.workers.scheduler import WorkerSettings
+from herdpy_sql.errors import SqlError
 
 
 class LoopTurn:
@@ -239,3 +249,75 @@ class Driver:
         finally:
             self._idle = None
         return True
+
+
+class SessionContext(Protocol):
+    """What sessions get that begin from now on.
+
+    Attributes:
+        observer: is called for every statement.
+        limits: what a session may keep.
+    """
+
+    observer: Observer | None
+    limits: SessionLimits
+
+
+class LoopSessions:
+    """The sessions of one tablespace that somebody holds, and the processes that compute for them.
+
+    Attributes:
+        workers: they answer what DuckDB is asked; None: threads of this process do.
+
+    Args:
+        workers: of these processes; None: there are to be none.
+    """
+
+    def __init__(
+        self, host: TablespaceHost, driver: Driver, context: SessionContext, workers: WorkerSettings | None
+    ) -> None:
+        self._host = host
+        self._loop = driver.loop
+        self._context = context
+        self._open: weakref.WeakSet[Session] = weakref.WeakSet()
+        self.workers: WorkerPool | None = None
+        if workers is not None:
+            self.workers = WorkerPool(
+                driver.loop,
+                host.store,
+                Directory(host.path).spill,
+                workers,
+                host.settings.query_memory_bytes,
+                host.settings.column_cache_bytes,
+            )
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._open))
+
+    def begin(self) -> Session:
+        """A new session."""
+        context = self._context
+        session = self._host.session()
+        session.waits.runs_on(self._loop)
+        session.observer = context.observer
+        session.allowed = context.limits
+        session.settings.max_custom = context.limits.custom_settings
+        if self.workers is not None:
+            session.queries.backend = self.workers
+        self._open.add(session)
+        return session
+
+    def shut(self) -> None:
+        """End what their statements do now; again and again, for DuckDB may miss an early interrupt."""
+        for session in self:
+            session.shut()
+
+    def roll_back(self) -> None:
+        """Roll back every transaction, once no statement runs."""
+        for session in self:
+            session.roll_back_now()
+
+    async def close_workers(self, error: SqlError) -> None:
+        """End the processes; who waits for one gets the error."""
+        if self.workers is not None:
+            await self.workers.close(error)

@@ -1,6 +1,6 @@
 """A tablespace's log for those who read it themselves: where it is, what is leased of it, what is published.
 
-Beside ``tablespaces``. Front ends ask a ``ServedLog``, the same for a tablespace that is alone and for one
+Below ``node``. Front ends ask a ``ServedLog``, the same for a tablespace that is alone and for one
 of a cluster; ``publishing`` publishes its snapshots. What differs is a ``LogBackend``: it has the ledgers,
 the leases, and the record of what is published.
 """

@@ -1,20 +1,197 @@
-"""A node: one process with the tablespaces that are here, as the front ends see them.
+"""A process as the front ends see it: a node, its tablespaces, where each stands, and its store.
 
-Top of ``serving``, but for ``alone``. A client's database is the tablespace of that name. Which tablespaces
-are here, and where others are, its ``Placements`` know: from its data directory where it is alone
+Top of ``serving``, but for ``alone``. A client's database is the tablespace of that name. A database that is
+alone has one tablespace; a node of a cluster has a replica of each that is placed on it. Which are here, and
+where others are, the :class:`Placements` of a node know: from its data directory where it is alone
 (``alone``), from ZooKeeper in a cluster (``replica.node``).
+
+Who reads a store outside of sessions (a snapshot, a plan of partitions, a comparison) *uses* it: a replica's
+store is closed and replaced while the process goes on, which waits for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from herdpy.log import LedgerInfo
+from herdpy.log.lsn import LSN, START
 from herdpy_server.serving.driver import Driver, Run
-from herdpy_server.serving.tablespaces import Served, TablespaceStatus
+from herdpy_server.serving.logs import ServedLog
 from herdpy_server.sessions import Session
+from herdpy_server.store import Store
+from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.loading.ledgers import LedgerPlace
+
+
+@dataclass(frozen=True, slots=True)
+class LoadsHere:
+    """One tablespace, or the replica of it that is here, as loads see it at this moment.
+
+    Attributes:
+        session: a new session. SqlError 57P03: there is nothing to be read or written.
+        call: runs a session's coroutine, as ``Driver.call``.
+        ledgers: where writers stage; None: on this server's disk.
+        leader: the gRPC address, "host:port", of the node that leads, as last heard; None: it is not known.
+    """
+
+    session: Callable[[], Session]
+    call: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+    ledgers: LedgerPlace | None = None
+    leader: str | None = None
+
+
+LEADER = "leader"
+FOLLOWER = "follower"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedingProgress:
+    """A snapshot on its way from another replica.
+
+    Attributes:
+        donor: the node that gives it.
+        received_bytes, total_bytes: of its file; 0 in all while the donor makes it.
+    """
+
+    donor: str
+    received_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablespaceStatus:
+    """Where a tablespace stands here, at one moment.
+
+    Attributes:
+        role: "leader", "follower", or the state when it is neither.
+        state: what it is doing, as operators see it.
+        applied, durable, log_end: what queries see; what the store has; the newest entry known of.
+        lag_entries: about how many entries it has not applied; those of one ledger.
+        leader: the node that leads, as last heard; None: nobody, or there are no nodes.
+        epoch: of the newest term that this process has led; 0: none.
+        takeovers, seedings: how often it came to lead, and got another replica's state.
+        seeding: the snapshot that is on its way.
+        problem: why it was quarantined or seeded last.
+        unfit: why it should not lead now, though it may follow; None: it may.
+        store: None when it is not open.
+        bookies_missing: how many bookies fewer than wanted the log is written to here.
+        list_share: how full the ledger list is, where it is written; 1 is what ZooKeeper takes.
+        clients_without_leader: how many clients of this process cannot reach the node that leads.
+        pending: commits that have their place in the log and are not durable yet.
+    """
+
+    name: str
+    role: str = LEADER
+    state: str
+    applied: LSN = START
+    durable: LSN = START
+    log_end: LSN = START
+    lag_entries: int = 0
+    leader: str | None = None
+    epoch: int = 0
+    takeovers: int = 0
+    seedings: int = 0
+    seeding: SeedingProgress | None = None
+    problem: str | None = None
+    unfit: str | None = None
+    store: Store | None = None
+    pending: int = 0
+    bookies_missing: int = 0
+    list_share: float = 0.0
+    clients_without_leader: int = 0
+
+
+class Uses:
+    """Who reads a store outside of sessions, and how they are made to let go. For the loop's thread."""
+
+    def __init__(self) -> None:
+        self._users: dict[object, Callable[[], object]] = {}
+        self._left = asyncio.Event()
+        self._is_over = False
+
+    def enter(self, give_up: Callable[[], object]) -> Callable[[], None]:
+        """Use the store until what is returned is called.
+
+        Args:
+            give_up: called when the store is to be closed: let go of it soon.
+
+        Raises:
+            SqlError: 57P03, it is being closed.
+        """
+        if self._is_over:
+            raise SqlError("57P03", "the tablespace is being closed here", hint="Try again soon.")
+        user = object()
+        self._users[user] = give_up
+
+        def leave() -> None:
+            self._users.pop(user, None)
+            self._left.set()
+
+        return leave
+
+    async def end(self) -> None:
+        """Let nobody in any more; return when all have left."""
+        self._is_over = True
+        for give_up in list(self._users.values()):
+            give_up()
+        while self._users:
+            self._left.clear()
+            await self._left.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A store that stays open until :attr:`leave` is called."""
+
+    store: Store
+    checkpointer: Checkpointer
+    leave: Callable[[], None]
+
+
+class Served(Protocol):
+    """One tablespace, or the replica of it that is here."""
+
+    @property
+    def log(self) -> ServedLog:
+        """Its log, for those who read it themselves."""
+
+    def session(self) -> Session:
+        """A new session; of a replica that only follows it is a ``set_standby`` one. SqlError 57P03: there is
+        nothing to be read.
+        """
+
+    def status(self) -> TablespaceStatus:
+        """Where it stands now."""
+
+    def ledgers(self) -> Sequence[LedgerInfo]:
+        """Of its log, oldest first, as far as they are known here."""
+
+    async def checkpoint(self) -> list[int]:
+        """Bring everything into the store; where it has its log for itself, delete what is not needed of it.
+
+        Returns:
+            Ids of the ledgers deleted.
+
+        Raises:
+            SqlError: it cannot be written, or is closed.
+        """
+
+    def use(self, give_up: Callable[[], object]) -> Use:
+        """Its store, to be read; see :meth:`Uses.enter`. SqlError 57P03 when there is nothing to be read."""
+
+    def loads(self) -> LoadsHere:
+        """What publishes loads here."""
+
+    async def reached(self, lsn: LSN) -> None:
+        """Return when everything up to ``lsn`` is applied. SqlError 57P03 when that takes too long."""
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,13 @@
-"""Store layer: what can be wrong with the files under a store, or between a store and its log."""
+"""Store layer, bottom: the LMDB environment of one tablespace.
+
+Named databases: ``t<ID>`` holds a table's rows, ``i<ID>`` an index's entries, ``outcomes`` what
+became of named commits, ``loads`` the loads that were done, ``meta`` the format version, uuid,
+catalog, applied LSN, checksums and states of sequences.
+Everything above reads through a :class:`DiskView`, one read transaction with the handles it knows;
+``current`` is the newest and is replaced as one attribute, so that a reader in another thread keeps
+a view that fits together.
+Only the checkpointer writes (``flush``). Keys of any length: see ``physical``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Store layer, inside: one transaction: its own changes, what it reads, and its locks.
 
-Above ``state``, below ``bulk``, ``definitions`` and ``workspace``, which change rows and definitions
+Above ``store``, below ``bulk``, ``definitions`` and ``workspace``, which change rows and definitions
 through it.
 
 *Changes.* Every write comes through here into the transaction's own layer, noted so that ``undo`` can take a

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from herdpy.drill.checkers import bank
 from herdpy.drill.history import HistoryError
+from herdpy.drill.workloads import bank
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from herdpy.drill.checkers import members
 from herdpy.drill.history import DrillHistory, HistoryError
+from herdpy.drill.workloads import inserts
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
 
 
@@ -30,57 +30,57 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_broken_set_is_named(kind):
-    verdict = members.check_sets(BAD[kind])
+    verdict = inserts.check_sets(BAD[kind])
     assert not verdict.valid
     assert verdict.kinds == [kind]
 
 
 def test_an_element_that_nobody_added_is_unexpected():
-    assert members.check_sets(one_by_one(add(1), reads_of(1, 7))).kinds == ["unexpected element"]
+    assert inserts.check_sets(one_by_one(add(1), reads_of(1, 7))).kinds == ["unexpected element"]
 
 
 def test_an_unknown_element_may_be_there_or_not_until_it_was_seen():
     unknown = add(1, UNKNOWN)
-    assert members.check_sets(one_by_one(unknown, reads_of())).valid
-    assert members.check_sets(one_by_one(unknown, reads_of(), reads_of(1), reads_of(1))).valid
-    verdict = members.check_sets(one_by_one(unknown, reads_of(1), reads_of()))
+    assert inserts.check_sets(one_by_one(unknown, reads_of())).valid
+    assert inserts.check_sets(one_by_one(unknown, reads_of(), reads_of(1), reads_of(1))).valid
+    verdict = inserts.check_sets(one_by_one(unknown, reads_of(1), reads_of()))
     assert verdict.kinds == ["lost element"]
     assert [each.name for each in verdict.anomalies[0].operations] == ["add", "members", "members"]
 
 
 def test_what_was_seen_must_stay_even_while_its_add_is_under_way():
     history = one_by_one(add(1, at=(0.0, 9.0)), reads_of(1, at=(1.0, 2.0)), reads_of(at=(3.0, 4.0)))
-    assert members.check_sets(history).kinds == ["lost element"]
+    assert inserts.check_sets(history).kinds == ["lost element"]
 
 
 def test_what_a_request_id_told_counts():
-    assert members.check_sets(one_by_one(add(1, UNKNOWN, resolved=DONE), reads_of())).kinds == [
+    assert inserts.check_sets(one_by_one(add(1, UNKNOWN, resolved=DONE), reads_of())).kinds == [
         "lost element"
     ]
-    assert members.check_sets(one_by_one(add(1, UNKNOWN, resolved=NOT_DONE), reads_of(1))).kinds == [
+    assert inserts.check_sets(one_by_one(add(1, UNKNOWN, resolved=NOT_DONE), reads_of(1))).kinds == [
         "undone element"
     ]
 
 
 def test_what_is_under_way_while_it_is_read_may_be_there_or_not():
-    assert members.check_sets(one_by_one(add(1, at=(0.0, 2.0)), reads_of(at=(1.0, 3.0)))).valid
-    assert members.check_sets(one_by_one(add(1, at=(0.0, 2.0)), reads_of(1, at=(1.0, 3.0)))).valid
+    assert inserts.check_sets(one_by_one(add(1, at=(0.0, 2.0)), reads_of(at=(1.0, 3.0)))).valid
+    assert inserts.check_sets(one_by_one(add(1, at=(0.0, 2.0)), reads_of(1, at=(1.0, 3.0)))).valid
 
 
 def test_a_read_that_may_be_stale_is_held_to_the_moment_it_names():
     added = add(1, at=(0.0, 1.0))
-    assert members.check_sets(DrillHistory([added, reads_of(at=(5.0, 6.0), sees_from_s=0.5)])).valid
-    assert not members.check_sets(DrillHistory([added, reads_of(at=(5.0, 6.0), sees_from_s=1.5)])).valid
+    assert inserts.check_sets(DrillHistory([added, reads_of(at=(5.0, 6.0), sees_from_s=0.5)])).valid
+    assert not inserts.check_sets(DrillHistory([added, reads_of(at=(5.0, 6.0), sees_from_s=1.5)])).valid
 
 
 def test_an_insert_that_was_repeated_is_there_twice():
     history = one_by_one(op("insert", [1]), op("insert", [2]), op("rows", [], [1, 2, 1]))
-    assert members.check_inserts(history).kinds == ["doubled insert"]
+    assert inserts.check_inserts(history).kinds == ["doubled insert"]
 
 
 def test_an_element_is_added_once_in_a_history():
     with pytest.raises(HistoryError, match="added twice"):
-        members.check_sets(one_by_one(add(1), add(1)))
+        inserts.check_sets(one_by_one(add(1), add(1)))
 
 
 def random_history(seed, lose=0.0):
@@ -109,13 +109,13 @@ def random_history(seed, lose=0.0):
 @pytest.mark.parametrize("seed", range(10))
 def test_random_sets_are_accepted(seed):
     history, _ = random_history(seed)
-    verdict = members.check_sets(history)
+    verdict = inserts.check_sets(history)
     assert verdict.valid, verdict
 
 
 def test_all_that_was_lost_is_counted_and_twenty_are_shown():
     history, forgotten = random_history(1, lose=0.5)
-    verdict = members.check_sets(history)
+    verdict = inserts.check_sets(history)
     assert len(forgotten) > 20
     assert verdict.kinds == ["lost element"]
     assert f": {len(forgotten)} lost element" in verdict.summary

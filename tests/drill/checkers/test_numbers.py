@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from herdpy.drill.checkers import numbers
 from herdpy.drill.history import HistoryError
+from herdpy.drill.workloads import sequences
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
 
 
@@ -33,29 +33,29 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_sequence_is_named(kind):
-    assert numbers.check(BROKEN[kind]).kinds == [kind]
+    assert sequences.check(BROKEN[kind]).kinds == [kind]
 
 
 def test_gaps_and_two_sequences_are_right():
     history = one_by_one(given(1, 1), row(1, 2), given(9, 3), row(4, 4), rows((1, 2), (4, 4)))
-    assert numbers.check(history).valid
+    assert sequences.check(history).valid
 
 
 def test_what_is_asked_for_at_the_same_time_comes_in_any_order():
     both = [given(2, 1, at=(0.0, 2.0)), given(1, 2, at=(1.0, 3.0))]
-    assert numbers.check(one_by_one(*both)).valid
+    assert sequences.check(one_by_one(*both)).valid
 
 
 def test_a_lost_answer_gives_no_number_and_its_row_may_be_there_or_not():
     lost = [row(None, 1, UNKNOWN), row(3, 2)]
-    assert numbers.check(one_by_one(*lost, rows((3, 2)))).valid
-    assert numbers.check(one_by_one(*lost, rows((2, 1), (3, 2)))).valid
+    assert sequences.check(one_by_one(*lost, rows((3, 2)))).valid
+    assert sequences.check(one_by_one(*lost, rows((2, 1), (3, 2)))).valid
     told = row(None, 1, UNKNOWN, resolved=DONE)
-    assert numbers.check(one_by_one(told, rows())).kinds == ["lost row"]
+    assert sequences.check(one_by_one(told, rows())).kinds == ["lost row"]
 
 
 def test_what_is_no_number_is_refused():
     with pytest.raises(HistoryError):
-        numbers.check(one_by_one(op("number", ["sequence"], 1)))
+        sequences.check(one_by_one(op("number", ["sequence"], 1)))
     with pytest.raises(HistoryError):
-        numbers.check(one_by_one(given("one", 1)))
+        sequences.check(one_by_one(given("one", 1)))

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from herdpy.drill.checkers import queue, replicas, unique_keys
+from herdpy.drill.checkers import replicas
 from herdpy.drill.history import HistoryError
+from herdpy.drill.workloads import queue, unique_keys
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
 
 

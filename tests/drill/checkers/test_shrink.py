@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from herdpy.drill.checkers import linearizable, list_append, members
+from herdpy.drill.checkers import linearizable, list_append
 from herdpy.drill.history import DrillHistory, Event
 from herdpy.drill.judging import Anomaly, Verdict, fewest, smallest
+from herdpy.drill.workloads import inserts
 from tests.drill.checkers.hand import one_by_one, op
 from tests.drill.checkers.list_histories import TinyDatabase
 from tests.drill.checkers.register_histories import linearizable_history, spoilt
@@ -36,11 +37,11 @@ def test_fewest_stops_when_its_tries_are_used_up():
 def test_the_operations_of_an_anomaly_are_nearly_always_enough():
     history = one_by_one(*[op("add", [n]) for n in range(50)], op("members", [], list(range(49))))
     history.events.append(Event(0.0, "note", "kept"))
-    (anomaly,) = members.check_sets(history).anomalies
-    small = smallest(history, members.check_sets, anomaly)
+    (anomaly,) = inserts.check_sets(history).anomalies
+    small = smallest(history, inserts.check_sets, anomaly)
     assert [each.name for each in small] == ["add", "members"]
     assert small.events == history.events
-    assert anomaly.text in [each.text for each in members.check_sets(small).anomalies]
+    assert anomaly.text in [each.text for each in inserts.check_sets(small).anomalies]
 
 
 def test_registers_and_lists_shrink_to_a_part_that_shows_the_same():

@@ -103,6 +103,11 @@ class Plan:
         """The same plan for another catalog, or None when the statement must be planned again."""
         return None
 
+    def within(self, param_types: Sequence[SqlType]) -> Plan:
+        """The plan as part of a statement that may have more parameters than itself."""
+        del param_types
+        return self
+
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         """Carry the statement out. SqlError, storage.MustWait or SourceChanged; then nothing happened
         that the view does not undo with the statement."""

@@ -42,7 +42,7 @@ from herdpy_sql.plan.assignment import (
     target_positions,
 )
 from herdpy_sql.plan.clauses import condition
-from herdpy_sql.plan.columnar import columnar_select, with_param_types
+from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.returning import Brought, bind_brought, bind_returning, target_name
@@ -130,9 +130,7 @@ def _brought(
 
     def columns_of(expressions: list[exp.Expression]) -> Sequence[OutputColumn]:
         select = _row_query(tree, table, alias, expressions, whole=False)
-        return columnar_select(
-            select, catalog, settings.param_types, "RETURNING", given=settings.given
-        ).columns
+        return columnar_select(select, catalog, settings, "RETURNING").columns or ()
 
     count = sum(len(computed_values(table, one)) for one in assignments(tree, table))
     brought = Brought(table, alias, columns_of, count if isinstance(tree, exp.Update) else 0)
@@ -153,7 +151,7 @@ def _columnar_returning(
     else:
         computed = (query.columns or ())[len(matches.positions) :]
         columns, returning = bind_brought(brought, computed, params)
-    matches.use(with_param_types(query, params.types))
+    matches.use(query.within(params.types))
     return columns, returning
 
 
@@ -239,7 +237,7 @@ def _columnar_matches(
 ) -> ColumnarMatches:
     positions = tuple(i for i, column in enumerate(table.columns) if not column.dropped)
     targets = [*(None for _ in positions), *types]
-    query = columnar_select(select, catalog, settings.param_types, reason, targets, settings.given)
+    query = columnar_select(select, catalog, settings, reason, targets)
     return ColumnarMatches(table, query, positions)
 
 
@@ -321,10 +319,10 @@ def bind_merge(tree: exp.Merge, catalog: Catalog, settings: PlanSettings) -> Pla
             asked.append(_guarded(node, number, nth))
             types.append(table.columns[position].type)
     query = _query(tree, table, clauses, asked, columns[_key_place(table)])
-    plan = columnar_select(query, catalog, settings.param_types, "MERGE", types, settings.given)
+    plan = columnar_select(query, catalog, settings, "MERGE", types)
     live = tuple(i for i, column in enumerate(table.columns) if not column.dropped)
     found = ColumnarMatches(table, plan, live)
-    actions = tuple(_action(table, clause, plan.columns) for clause in clauses)
+    actions = tuple(_action(table, clause, plan.columns or ()) for clause in clauses)
     return MergePlan(table, found, actions, rules_of(table))
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from sqlglot import expressions as exp
 
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.columnar.given import Given
     from herdpy_sql.execute.base import Row
+    from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
@@ -38,6 +38,9 @@ class ColumnarSelect(Plan):
             raise ValueError("a columnar plan is given the answer of its source")
         return PlanOutcome(None, source.num_rows, source)
 
+    def within(self, param_types: Sequence[SqlType]) -> Plan:
+        return ColumnarSelect(replace(self.source, param_types=tuple(param_types)), self.reason)
+
     def typed_tree(self) -> list[str]:
         """The outputs with their types, the columns that each scan reads, and the query for DuckDB."""
         lines = super().typed_tree()
@@ -53,22 +56,19 @@ class ColumnarSelect(Plan):
         return lines
 
 
-def with_param_types(plan: Plan, types: Sequence[SqlType]) -> Plan:
-    """``plan`` as part of a statement that may have more parameters than itself."""
-    if tuple(types) == plan.param_types or not isinstance(plan, ColumnarSelect):
-        return plan
-    return ColumnarSelect(replace(plan.source, param_types=tuple(types)), plan.reason)
-
-
 def columnar_select(
     tree: exp.Expression,
     catalog: Catalog,
-    param_types: Sequence[SqlType],
+    settings: PlanSettings,
     reason: str,
     targets: Sequence[SqlType | None] | None = None,
-    given: Mapping[str, Given] | None = None,
-) -> ColumnarSelect:
-    """The columnar plan of a query; ``targets`` type its bare literals and parameters. SqlError."""
+) -> Plan:
+    """The columnar plan of a query, over the system catalog too; ``targets`` type its bare literals and
+    parameters. SqlError."""
+    of_system = settings.system_query(tree, catalog, settings.param_types, targets)
+    if of_system is not None:
+        return of_system
     from herdpy_sql.columnar import translate
 
-    return ColumnarSelect(translate(tree, catalog, param_types, targets=targets, given=given), reason)
+    types, given = settings.param_types, settings.given
+    return ColumnarSelect(translate(tree, catalog, types, targets=targets, given=given), reason)

@@ -44,7 +44,7 @@ from herdpy_sql.plan.assignment import (
     target_positions,
 )
 from herdpy_sql.plan.clauses import condition
-from herdpy_sql.plan.columnar import columnar_select, with_param_types
+from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import implies, indexed_expression, substituted
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
@@ -284,8 +284,8 @@ def _from_values(
         query.set("with_", given.copy())
     if settings.engine == "own":
         raise SqlError("0A000", f"own plans do not support {reason}")
-    plan = columnar_select(query, catalog, settings.param_types, reason, types, settings.given)
-    made = [from_columns(table, one, plan.columns, settings.params()) for one in places]
+    plan = columnar_select(query, catalog, settings, reason, types)
+    made = [from_columns(table, one, plan.columns or (), settings.params()) for one in places]
     return _select_plan(tree, table, targets, plan, FromOneRow(tuple(made)))
 
 
@@ -315,7 +315,7 @@ def _select_plan(
     params = Params(plan.param_types)
     conflict = _conflict(tree, table, targets, params)
     output, returning = bind_returning(tree, table, params)
-    plan = with_param_types(plan, params.types)
+    plan = plan.within(params.types)
     if conflict is not None:
         return ConflictSelectPlan(table, plan, convert, conflict, output, returning, params.types)
     return InsertSelectPlan(table, plan, convert, output, returning, params.types)

@@ -80,7 +80,9 @@ def prepare(
     preset = tuple(one or UNKNOWN for one in param_types)
     statement = described(statement)
     try:
-        return _prepare(statement, catalog, PlanSettings(engine, scan_only, preset))
+        return _prepare(
+            statement, catalog, PlanSettings(engine, scan_only, preset, system_query=_system_query)
+        )
     except RecursionError as error:
         raise SqlError("54001", "stack depth limit exceeded") from error
     except NotOwn as refusal:
@@ -218,6 +220,20 @@ def _may_be_system_type(node: exp.DataType) -> bool:
     return node.this in _NAMED_TYPES and node.args.get(ENUM) is None and builtin(node) is None
 
 
+def _system_query(
+    tree: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType],
+    targets: Sequence[SqlType | None] | None,
+) -> Plan | None:
+    """See ``PlanSettings.system_query``."""
+    if not _may_concern_system(tree, catalog):
+        return None
+    from herdpy_sql.system import concerns, system_select  # loads DuckDB, as ``columnar`` does
+
+    return system_select(tree, catalog, param_types, targets) if concerns(tree, catalog) else None
+
+
 def query_plan(
     tree: exp.Expression,
     catalog: Catalog,
@@ -230,13 +246,11 @@ def query_plan(
     """
     if isinstance(tree, exp.Select) and len(tree.expressions) > MAX_OUTPUTS:
         raise SqlError("54011", f"target lists can have at most {MAX_OUTPUTS} entries")
-    if _may_concern_system(tree, catalog):
-        from herdpy_sql.system import concerns, system_select  # loads DuckDB, as ``columnar`` does
-
-        if concerns(tree, catalog):
-            if tree.find(exp.Lock):
-                raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
-            return system_select(tree, catalog, settings.param_types, targets)
+    of_system = _system_query(tree, catalog, settings.param_types, targets)
+    if of_system is not None:
+        if tree.find(exp.Lock):
+            raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
+        return of_system
     reason = "asked for" if not settings.given else "rows of WITH or RETURNING"
     if settings.engine != "columnar" and not settings.given:
         try:
@@ -249,4 +263,4 @@ def query_plan(
         return sequence_select(tree, lambda inner: query_plan(inner, catalog, settings, targets), reason)
     if tree.find(exp.Lock):
         return locking_query(tree, catalog, settings, reason, targets)
-    return columnar_select(tree, catalog, settings.param_types, reason, targets, settings.given)
+    return columnar_select(tree, catalog, settings, reason, targets)

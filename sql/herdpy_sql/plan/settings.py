@@ -11,12 +11,30 @@ from typing import TYPE_CHECKING, Literal
 from herdpy_sql.expr import Params
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from sqlglot import expressions as exp
+
+    from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
+    from herdpy_sql.execute.base import Plan
     from herdpy_sql.types import SqlType
 
+    SystemQuery = Callable[
+        [exp.Expression, Catalog, Sequence[SqlType], Sequence[SqlType | None] | None], Plan | None
+    ]
+
 Engine = Literal["auto", "own", "columnar"]
+
+
+def _no_system_query(
+    tree: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType],
+    targets: Sequence[SqlType | None] | None,
+) -> Plan | None:
+    del tree, catalog, param_types, targets
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +45,15 @@ class PlanSettings:
         engine: "auto", or one engine by force (0A000 where it cannot).
         scan_only: no access path but the full scan, for tests that compare.
         given: what WITH queries that change data give to the statement, by their names.
+        system_query: the plan of a query with these types of parameters and targets where it is about the
+            system catalog, else None.
     """
 
     engine: Engine = "auto"
     scan_only: bool = False
     param_types: tuple[SqlType, ...] = ()
     given: Mapping[str, Given] = field(default_factory=dict)
+    system_query: SystemQuery = _no_system_query
 
     def params(self) -> Params:
         """A fresh collector of parameters' types."""

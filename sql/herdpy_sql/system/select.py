@@ -6,6 +6,7 @@ Above ``catalog_query``. Of ``plan`` only ``prepare`` comes here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,6 +52,10 @@ class SystemSelect(Plan):
         if source is None:
             raise ValueError("a plan over the catalog is given the answer of its source")
         return PlanOutcome(None, source.num_rows, source)
+
+    def within(self, param_types: Sequence[SqlType]) -> Plan:
+        query = self.source
+        return SystemSelect(replace(query, query=replace(query.query, param_types=tuple(param_types))))
 
     def moved(self, catalog: Catalog) -> SystemSelect | None:
         query = self.source.moved(catalog)

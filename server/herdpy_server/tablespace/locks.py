@@ -20,26 +20,30 @@ locks of a large transaction lie in its file (``SpilledKeys``), and come back in
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import islice
-from typing import Any, Protocol
-
+from collections.abc import AsyncIterator
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
 from herdpy.log.wait import Wait
 from herdpy_server.store.physical import MAX_PLAIN
 from herdpy_server.store.spilling import SpillFile
 from herdpy_sql.errors import SqlError
-from herdpy_sql.lock_modes import (
-    ACCESS_EXCLUSIVE,
-    CONFLICTS,
-    COVERED_BY,
-    ROW_EXCLUSIVE,
-    ROW_SHARE,
-    SHARE,
-    UPDATE,
-)
+from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE
+from herdpy_sql.lock_modes import CONFLICTS
+from herdpy_sql.lock_modes import COVERED_BY
+from herdpy_sql.lock_modes import ROW_EXCLUSIVE
+from herdpy_sql.lock_modes import ROW_SHARE
+from herdpy_sql.lock_modes import SHARE
+from herdpy_sql.lock_modes import UPDATE
 from herdpy_sql.storage import MustWait
+from itertools import islice
+from typing import Any
+from typing import Protocol
+import asyncio
 
 
 class SpilledKeys:
@@ -484,3 +488,54 @@ def _ahead(lock: Lock, owner: Owner, mode: int | None = None) -> list[Owner]:
     excluded = CONFLICTS[UPDATE if mode is None else mode]
     ahead += [one for one, mask in lock.holders.items() if mask & excluded and one is not owner]
     return ahead
+
+
+async def _just(wait: Wait[None]) -> None:
+    await wait
+
+
+class LoadTurns:
+    """The ids that somebody is busy with. In the engine's turn.
+
+    Attributes:
+        ledgers: those with rows that are being published now.
+    """
+
+    def __init__(self) -> None:
+        self.ledgers: set[int] = set()
+        self._busy: dict[str, deque[Wait[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(
+        self, load_id: str, waiting: Callable[[Wait[None]], Awaitable[None]] = _just
+    ) -> AsyncIterator[None]:
+        """Within the block nobody else is busy with the id.
+
+        Args:
+            waiting: awaits; what it raises ends the waiting.
+        """
+        queue = self._busy.get(load_id)
+        if queue is None:
+            self._busy[load_id] = deque()
+        else:
+            wait: Wait[None] = Wait()
+            queue.append(wait)
+            try:
+                await waiting(wait)
+            except BaseException:
+                if wait in queue:
+                    queue.remove(wait)
+                else:
+                    self._next(load_id)  # it was granted already
+                raise
+        try:
+            yield
+        finally:
+            self._next(load_id)
+
+    def _next(self, load_id: str) -> None:
+        queue = self._busy[load_id]
+        if queue:
+            queue.popleft().resolve(None)
+        else:
+            del self._busy[load_id]

@@ -177,7 +177,7 @@ class LogCounts:
 
 
 class FileLog(CommitLog):
-    """A tablespace's log in a directory. Open it with :meth:`open`.
+    """A tablespace's log in a directory.
 
     The caller holds the lock on the directory; two writers are detected late, by the ledger list.
 
@@ -198,7 +198,20 @@ class FileLog(CommitLog):
         now_us: Callable[[], int] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """As :meth:`open`."""
+        """Open the log of ``directory``, after recovering it; an empty directory is an empty log.
+
+        Args:
+            acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`.
+            read_only: change nothing: a torn tail is reported, not cut; appends are refused.
+            now_us: the clock for ledgers' ages and created times, microseconds since 1970.
+            loop: given, a thread of the log writes, and what it wrote is acknowledged and resolved
+                on this loop (see ``group_commit``). Without it the threads that wait do the writing and
+                all that follows.
+
+        Raises:
+            CorruptLedgerError: the log is damaged where no crash can have damaged it.
+            OSError: the directory cannot be read or, when recovery is needed, written.
+        """
         self._directory = directory
         self._settings = settings or LogSettings()
         self._files: Files = files or OsFiles()
@@ -235,44 +248,6 @@ class FileLog(CommitLog):
 
     def _refuse(self, error: LogError) -> bool:
         return self._group.refuse(error)
-
-    @classmethod
-    def open(
-        cls,
-        directory: str,
-        acknowledge: Acknowledge | None = None,
-        *,
-        settings: LogSettings | None = None,
-        files: Files | None = None,
-        ledger_list: LedgerList | None = None,
-        read_only: bool = False,
-        now_us: Callable[[], int] | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> FileLog:
-        """Open the log of ``directory``, after recovering it; an empty directory is an empty log.
-
-        Args:
-            acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`.
-            read_only: change nothing: a torn tail is reported, not cut; appends are refused.
-            now_us: the clock for ledgers' ages and created times, microseconds since 1970.
-            loop: given, a thread of the log writes, and what it wrote is acknowledged and resolved
-                on this loop (see ``group_commit``). Without it the threads that wait do the writing and
-                all that follows.
-
-        Raises:
-            CorruptLedgerError: the log is damaged where no crash can have damaged it.
-            OSError: the directory cannot be read or, when recovery is needed, written.
-        """
-        return cls(
-            directory,
-            acknowledge,
-            settings=settings,
-            files=files,
-            ledger_list=ledger_list,
-            read_only=read_only,
-            now_us=now_us,
-            loop=loop,
-        )
 
     # Appending.
 

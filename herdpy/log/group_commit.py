@@ -63,7 +63,7 @@ class QueuedAppend(Append):
         return True
 
     def _make_gate(self) -> threading.Lock | None:
-        with Wait._guard:
+        with self._guard:
             if self.done():
                 return None
             if self._gate is None:

@@ -180,7 +180,7 @@ def entries(
         CorruptLedgerError, LogTrimmedError: as reading the log does.
         RecordError: an entry's bytes make no transaction.
     """
-    log = FileLog.open(directory, files=files, read_only=True)
+    log = FileLog(directory, files=files, read_only=True)
     start = max(after, log.state.base)
     cursor = log.cursor(start)
     assembler: TransactionAssembler | None = None

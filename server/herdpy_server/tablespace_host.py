@@ -192,7 +192,7 @@ class OpenDirectory:
 
         Args:
             turn: entered by threads that are not in the turn when they change what all share.
-            loop: where everything runs, see ``FileLog.open``; None: in the threads that wait.
+            loop: where everything runs, see ``FileLog``; None: in the threads that wait.
             checkpointed: called after each checkpoint and each failure of one, in its thread; it
                 must lead to ``TablespaceHost.let_writers_in``. Left out, that is called in the turn.
             checkpoint: what the statement CHECKPOINT calls; left out, :meth:`checkpoint`.

@@ -12,7 +12,7 @@ from herdpy_server.loading import BulkLoad, LoadMode, Publishing
 from herdpy_server.loading.publishing import FIRST_ROWS, LEAST_ROWS, MOST_ROWS, Pace
 from herdpy_server.loading.rows import Batches, in_one_part
 from herdpy_server.serving import ServedDatabase
-from herdpy_server.tablespace.load_turns import LoadTurns
+from herdpy_server.tablespace.locks import LoadTurns
 from herdpy_sql.errors import SqlError
 
 ROWS = 5000

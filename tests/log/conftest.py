@@ -174,7 +174,7 @@ class Kit:
     @staticmethod
     def open(disk, acknowledge=None, **options):
         settings = LogSettings(**{"preallocate_bytes": 8192, **options.pop("settings", {})})
-        return FileLog.open("/log", acknowledge, files=disk, settings=settings, **options)
+        return FileLog("/log", acknowledge, files=disk, settings=settings, **options)
 
     @staticmethod
     def transaction(number, size=20):

@@ -45,14 +45,14 @@ def test_what_was_appended_is_read_after_reopening(disk, kit):
 
 def test_it_works_in_a_real_directory(tmp_path, kit):
     path = str(tmp_path / "log")
-    with_files = FileLog.open(path)
+    with_files = FileLog(path)
     kit.put(with_files, *range(100))
     with_files.roll()
     kit.put(with_files, 100)
     with_files.note_lac()
     with_files.close()
     assert sorted(os.listdir(path)) == ["0000000001.ledger", "0000000002.ledger", "ledgers"]
-    again = FileLog.open(path)
+    again = FileLog(path)
     assert kit.numbers(again) == [*range(101)]
     assert again.trim(LSN(1, 0)) == [1]
     assert sorted(os.listdir(path)) == ["0000000002.ledger", "ledgers"]

@@ -36,7 +36,7 @@ def _write(disk, monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda size: bytes(range(16, 16 + size)))
     key = KeyCodec([KeyField(Kind.INT64)]).encode((7,))
     row = RowCodec([Field(Kind.INT64), Field(Kind.TEXT)]).encode((7, "Ann"))
-    log = FileLog.open("/log", files=disk, now_us=lambda: TIME)
+    log = FileLog("/log", files=disk, now_us=lambda: TIME)
     log.append(Transaction(TIME, [Insert(1, key, row)], b"r1")).block()
     log.append(Transaction(TIME + 500_000, [Delete(1, key)])).block()
     log.close()

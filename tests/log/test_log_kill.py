@@ -16,7 +16,7 @@ import sys, threading
 from herdpy.log import FileLog, Insert, LogSettings, Transaction
 
 directory, base = sys.argv[1], int(sys.argv[2])
-log = FileLog.open(directory, settings=LogSettings(max_entry_bytes=3000, max_ledger_bytes=40000))
+log = FileLog(directory, settings=LogSettings(max_entry_bytes=3000, max_ledger_bytes=40000))
 
 def work(thread):
     number = 0
@@ -56,7 +56,7 @@ def _rounds(tmp_path, kit, rounds):
         answered += [line.strip() for line in child.stdout if line.endswith("\n")]
         child.wait()
         child.stdout.close()
-    log = FileLog.open(directory)
+    log = FileLog(directory)
     return log, [row for row in answered if row]
 
 

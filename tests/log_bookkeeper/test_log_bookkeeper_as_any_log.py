@@ -30,7 +30,7 @@ class OnFiles:
             def make(acknowledge=None):
                 settings = LogSettings(max_entry_bytes=400)
                 loop = asyncio.get_running_loop()
-                return FileLog.open(self._directory, acknowledge, settings=settings, loop=loop)
+                return FileLog(self._directory, acknowledge, settings=settings, loop=loop)
 
             async def calling(method, *arguments):
                 return await asyncio.to_thread(method, *arguments)

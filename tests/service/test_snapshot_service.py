@@ -207,7 +207,7 @@ def load(start):
 
 def replayed(log_directory: Path, store_directory: Path, upto: LSN) -> dict[int, tuple[int, int]]:
     """(rows, checksum) by table, of a log's entries up to a position, applied to an empty store."""
-    log = FileLog.open(str(log_directory), lambda _appends, _error: None, settings=LogSettings())
+    log = FileLog(str(log_directory), lambda _appends, _error: None, settings=LogSettings())
     store = Store.open(store_directory)
     assembler = TransactionAssembler(START)
     cursor = log.cursor(START)

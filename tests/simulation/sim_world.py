@@ -77,7 +77,7 @@ class World:
     # Opening, crashing, closing.
 
     def _open(self) -> None:
-        self.log = FileLog.open(
+        self.log = FileLog(
             "/log", lambda a, e: self.tablespace.acknowledge(a, e), files=self.disk, settings=self.settings
         )
         self.store = Store.open(self.directory / "store", map_size_bytes=MAP_BYTES)

@@ -44,7 +44,7 @@ class Place:
     def __init__(self, path):
         self.path = path
         settings = LogSettings(max_entry_bytes=1000, max_ledger_bytes=4400, preallocate_bytes=4096)
-        self.log = FileLog.open(str(path / "log"), settings=settings)
+        self.log = FileLog(str(path / "log"), settings=settings)
         url = str(path / "published")
         self.address = LogAddress.of_database(path, tablespace="t", snapshot_url=url)
         self.numbers = []

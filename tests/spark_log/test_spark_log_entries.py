@@ -31,7 +31,7 @@ def transaction(number, size=8):
 def written(directory, sizes, settings=None):
     """A log with a transaction of each size, closed; the position that each took effect at."""
     settings = settings or LogSettings(max_entry_bytes=1000, max_ledger_bytes=6000, preallocate_bytes=4096)
-    log = FileLog.open(str(directory / "log"), settings=settings)
+    log = FileLog(str(directory / "log"), settings=settings)
     random_ = random.Random(len(sizes))
     ends, waiting = [], []
     for number, size in enumerate(sizes):
@@ -136,7 +136,7 @@ def test_a_transaction_whose_last_part_never_came_is_not_part_of_the_log(tmp_pat
     whole = next(iter(entries(address_of(tmp_path), START)))
     assert whole.complete
     # The writer's own way of cutting, with the last part left out.
-    log = FileLog.open(str(tmp_path / "log"), settings=LogSettings(max_entry_bytes=1000))
+    log = FileLog(str(tmp_path / "log"), settings=LogSettings(max_entry_bytes=1000))
     real = log._encode
 
     def without_last(ledger, group):
@@ -154,7 +154,7 @@ def test_a_transaction_whose_last_part_never_came_is_not_part_of_the_log(tmp_pat
     log.append(transaction(9)).block()
     log.close()
     assert end(address_of(tmp_path)) == ends[-1]
-    log = FileLog.open(str(tmp_path / "log"))
+    log = FileLog(str(tmp_path / "log"))
     assert log._encode is not real
     log.append(transaction(3)).block()
     log.close()

@@ -26,7 +26,7 @@ def rows_of(plan):
 @pytest.mark.parametrize("seed", range(2))
 def test_loads_of_every_kind_among_other_changes(tmp_path, monkeypatch, seed, kept_bytes):
     loads = Loads(seed)
-    log = FileLog.open(str(tmp_path / "log"))
+    log = FileLog(str(tmp_path / "log"))
     appended = [(log.append(Transaction(0, loads.first())), loads.rows())]
     for number in range(40):
         if records := loads.next():
@@ -56,7 +56,7 @@ def test_a_truncate_within_an_entry_empties_what_was_kept_of_a_range(tmp_path, m
     def insert(*key):
         return Insert(1, KEYED.key_codec.encode(key), KEYED.row_codec.encode(["x", *key]))
 
-    log = FileLog.open(str(tmp_path / "log"))
+    log = FileLog(str(tmp_path / "log"))
     log.append(Transaction(0, Loads(0).first())).block()
     one = log.append(Transaction(1, [insert(1, "a")]))
     for records in ([Truncate(1)], [insert(2, "b")]):
@@ -70,7 +70,7 @@ def test_a_truncate_within_an_entry_empties_what_was_kept_of_a_range(tmp_path, m
 
 def test_a_part_that_lacks_rows_is_damage(tmp_path, monkeypatch):
     loads = Loads(1)
-    log = FileLog.open(str(tmp_path / "log"))
+    log = FileLog(str(tmp_path / "log"))
     log.append(Transaction(0, loads.first()))
     log.append(Transaction(1, loads._hidden_load())).block()
     log.close()

@@ -261,7 +261,7 @@ def test_the_time_of_a_snapshot_at_the_base_is_known_though_the_log_is_not(place
 
 
 def test_records_of_a_later_version_are_refused(tmp_path, monkeypatch):
-    log = FileLog.open(str(tmp_path / "log"), settings=LogSettings())
+    log = FileLog(str(tmp_path / "log"), settings=LogSettings())
 
     class Later(Truncate):
         def encode(self):
@@ -274,7 +274,7 @@ def test_records_of_a_later_version_are_refused(tmp_path, monkeypatch):
 
 
 def test_changes_of_a_table_that_is_not_there_are_damage(tmp_path):
-    log = FileLog.open(str(tmp_path / "log"))
+    log = FileLog(str(tmp_path / "log"))
     log.append(Transaction(0, [Insert(5, b"k", b"v")])).block()
     log.close()
     with pytest.raises(RecordError, match="table 5"):

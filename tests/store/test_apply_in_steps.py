@@ -82,7 +82,7 @@ def _read(path: Path) -> Logged:
         async for _lsn, entry in log.read(START):
             found.extend(assembler.feed(entry))
 
-    log = FileLog.open(str(path), read_only=True)
+    log = FileLog(str(path), read_only=True)
     try:
         herdpy.log.run_blocking(read())
     finally:

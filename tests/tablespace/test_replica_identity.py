@@ -80,7 +80,7 @@ def records(path: Path) -> list[Record]:
         async for _lsn, entry in log.read(START):
             found.extend(one for _at, one in assembler.feed(entry))
 
-    log = FileLog.open(str(path / "log"), read_only=True)
+    log = FileLog(str(path / "log"), read_only=True)
     try:
         herdpy.log.run_blocking(read())
     finally:

@@ -1,18 +1,19 @@
 """COPY's formats: data in arbitrary pieces to Arrow batches of a table's columns, and batches to data.
 
-Between the sessions, which have the table and the transaction, and ``wire``, which has the binary forms
-of values. Text and CSV are read twice over: quickly by columns (pyarrow's CSV reader and casts) where the
-data is of the kind on which it and PostgreSQL agree, else record by record, exactly as PostgreSQL does.
+Between the sessions, which have the table and the transaction, and ``wire``, which has the binary forms of
+values. Text and CSV are read twice over: quickly by columns (pyarrow's CSV reader and casts) where the data
+is of the kind on which it and PostgreSQL agree, else record by record, exactly as PostgreSQL does.
+
+A format's module is imported when a statement names it. :class:`CopyDataForm` knows no connection: it travels
+to a worker as a pickle, and makes what a client gets where the rows are.
 """
 
 from __future__ import annotations
 
-from herdpy_server.copy.target import CopyReader
-from herdpy_server.copy.target import CopyTarget
-from herdpy_server.copy.target import CopyWriter
-from herdpy_server.wire import copy_data_messages
 import pyarrow as pa
 
+from herdpy_server.copy.target import CopyReader, CopyTarget, CopyWriter
+from herdpy_server.wire import copy_data_messages
 
 __all__ = ["CopyDataForm", "CopyReader", "CopyTarget", "CopyWriter", "reader", "writer"]
 

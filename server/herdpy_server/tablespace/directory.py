@@ -218,7 +218,7 @@ def open_log(
 ) -> FileLog:
     """The log of a directory, recovered. SqlError XX001 when it is damaged."""
     try:
-        return FileLog.open(str(directory.log), acknowledge, settings=settings, loop=loop)
+        return FileLog(str(directory.log), acknowledge, settings=settings, loop=loop)
     except LogError as error:
         raise sql_error(error) from error
 

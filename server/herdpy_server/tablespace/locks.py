@@ -1,14 +1,13 @@
 """Row locks of one tablespace: who may write a row until it commits or rolls back.
 
-A lock is (database id, key): a row by its table and key, a unique index entry by its index and
-entry key, a whole table by its id and no key. Each is held in one of PostgreSQL's modes
-(``herdpy_sql.lock_modes``), so that several may share it where their modes allow. Locks are only
-ever asked for in the engine's turn, so the table itself needs none. A request that cannot be granted raises
-:class:`~herdpy_sql.storage.MustWait`; the statement is undone and run again when the lock is its
-own. Locks are handed over in the order of asking. A cycle of waiting transactions is found when
-its last edge is drawn: the one that draws it gets SQLSTATE 40P01. A session has locks in two tables: its
-transaction those of rows, itself the advisory ones. Each of the two owners is the other's *partner*: whoever
-waits for the one waits for both.
+A lock is (database id, key): a row by its table and key, a unique index entry by its index and entry key, a
+whole table by its id and no key. Each is held in one of PostgreSQL's modes (``herdpy_sql.lock_modes``), so
+that several may share it where their modes allow. Locks are only ever asked for in the engine's turn, so the
+table itself needs none. A request that cannot be granted raises :class:`~herdpy_sql.storage.MustWait`; the
+statement is undone and run again when the lock is its own. Locks are handed over in the order of asking. A
+cycle of waiting transactions is found when its last edge is drawn: the one that draws it gets SQLSTATE 40P01.
+A session has locks in two tables: its transaction those of rows, itself the advisory ones. Each of the two
+owners is the other's *partner*: whoever waits for the one waits for both.
 
 *Instant* owners are autocommit statements: they start and take their place in the log within one
 turn, so nobody can come between, and they need to look at locks but not to take them. One that
@@ -16,34 +15,34 @@ has to wait stops being instant.
 
 A bulk load locks its keys as one set: a lock of its own is made for a key when somebody asks for it. The
 locks of a large transaction lie in its file (``SpilledKeys``), and come back in the same way.
+
+The ids of loads are locked here, too, in memory alone (:class:`LoadTurns`): between the look whether a load
+was published and the commit that publishes it, nobody else may come.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Any, Protocol
+
 from herdpy.log.wait import Wait
 from herdpy_server.store.physical import MAX_PLAIN
 from herdpy_server.store.spilling import SpillFile
 from herdpy_sql.errors import SqlError
-from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE
-from herdpy_sql.lock_modes import CONFLICTS
-from herdpy_sql.lock_modes import COVERED_BY
-from herdpy_sql.lock_modes import ROW_EXCLUSIVE
-from herdpy_sql.lock_modes import ROW_SHARE
-from herdpy_sql.lock_modes import SHARE
-from herdpy_sql.lock_modes import UPDATE
+from herdpy_sql.lock_modes import (
+    ACCESS_EXCLUSIVE,
+    CONFLICTS,
+    COVERED_BY,
+    ROW_EXCLUSIVE,
+    ROW_SHARE,
+    SHARE,
+    UPDATE,
+)
 from herdpy_sql.storage import MustWait
-from itertools import islice
-from typing import Any
-from typing import Protocol
-import asyncio
 
 
 class SpilledKeys:

@@ -39,8 +39,7 @@ from herdpy_server.store.loads import loaded_by
 from herdpy_server.store.outcomes import CommitOutcome, made_after, outcome_of
 from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_server.tablespace.cluster import Cluster, Guard
-from herdpy_server.tablespace.load_turns import LoadTurns
-from herdpy_server.tablespace.locks import LockTable, Owner
+from herdpy_server.tablespace.locks import LoadTurns, LockTable, Owner
 from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
 from herdpy_sql.catalog import Catalog

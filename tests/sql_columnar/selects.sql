@@ -348,6 +348,15 @@ SELECT CASE WHEN price > 5 THEN 'dear' END, coalesce(small, 0) + 1, nullif(activ
 SELECT CASE WHEN price > 5 THEN price END FROM items GROUP BY price > 5
 SELECT CASE WHEN true THEN 1 ELSE count(*) END, false AND count(*) > 0, NULL = count(*) FROM items
 SELECT CASE WHEN true THEN 1 ELSE id END FROM items GROUP BY name
+-- runs of operators, arrays of values that differ in form
+SELECT id - 1 + small - 2 - big - 3 - id - small - 4 - 5 - 6 - 7 - 8 - 9 - 10 - 11 - price - 12.5 - rate - 13 - ratio - 14 - 15 FROM items WHERE id < 4 ORDER BY id
+SELECT name || 1 || code || tag || name || '2' || id || name || '3' || name || price || name || '4' || name || name || '5' || active || name || born || '6' FROM items ORDER BY id
+SELECT ARRAY[price, rate, 1], ARRAY[CASE WHEN id > 1 THEN price ELSE 1 END, 2.500]::text FROM items ORDER BY id
+SELECT ARRAY[ARRAY[id, small], ARRAY[1, 2]], ARRAY[[id], [2]]::text[], ARRAY[ARRAY[id]] || ARRAY[[7]] FROM items ORDER BY id
+SELECT id FROM items WHERE regexp_matches(name, 'a') IS NOT NULL
+SELECT id FROM items ORDER BY CASE WHEN true THEN 1 END, 1 + 1, id
+SELECT max(id) FROM items GROUP BY 1 + 1, CASE WHEN true THEN 7 END
+SELECT repeat('x', 20000) = repeat('x', 10000) || repeat('x', 10000), length(repeat('ab', 20000)) FROM items WHERE id = 1
 -- GROUP BY DISTINCT
 SELECT name, code, count(*) FROM items GROUP BY DISTINCT ROLLUP (name, code), ROLLUP (name) ORDER BY 1, 2, 3
 SELECT name, code, count(*) FROM items GROUP BY DISTINCT CUBE (name, code), name ORDER BY 1, 2, 3

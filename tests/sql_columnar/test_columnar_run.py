@@ -115,6 +115,9 @@ def test_numeric_parameters_compare_exactly_with_decimal_columns(
 
 def test_given_types_hold_and_counts_are_checked() -> None:
     assert _query("SELECT $1", (INTEGER,)).columns[0].type == INTEGER
+    typed = _query("SELECT 1.5::numeric(10, 2), 'ab'::varchar(5), 'a'::char(3)").columns
+    numeric = SqlType(Base.NUMERIC, precision=10, scale=2)
+    assert [column.type for column in typed] == [numeric, SqlType(Base.VARCHAR, 5), SqlType(Base.CHAR, 3)]
     assert _query("SELECT $2", (UNKNOWN, TEXT)).param_types[1] == TEXT
     with pytest.raises(SqlError) as caught:
         _query("SELECT $1::int").run({}, (), CLOCK)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, library, rows, set_returning
+from herdpy_sql.columnar import casts, emit, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import order_key
 from herdpy_sql.columnar.emit import condition
@@ -95,6 +95,11 @@ def register(*names: str) -> Callable[[Aggregate], Aggregate]:
 @handles(*AGGREGATE_CLASSES)
 def _plain(binder: Binder, node: Any, scope: Scope) -> Typed:
     return bind_aggregate(binder, node, scope, Frame())
+
+
+def anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """An aggregate by a name that sqlglot does not know."""
+    return call(binder, str(node.this).lower(), node.expressions, scope)
 
 
 def call(binder: Binder, name: str, nodes: list[Any], scope: Scope, frame: Frame | None = None) -> Typed:
@@ -331,7 +336,7 @@ def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
 
 
 def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
-    found = library.call(binder, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=1)])
+    found = emit.call(binder, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=1)])
     assert found is not None
     return found
 
@@ -344,14 +349,14 @@ def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
         name = name.replace("json_of_list", "json_of_rows") if name.startswith("json_") else name
     sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
     listed = Typed(frame.apply("list", sql), x.type, array=1)
-    found = library.call(binder, name, [listed])
+    found = emit.call(binder, name, [listed])
     assert found is not None
     return found
 
 
 def _as_json(binder: Binder, x: Typed, name: str) -> Typed:
     """An array as the kind of JSON that the function of that name makes."""
-    found = library.call(binder, "to_jsonb" if name.startswith("jsonb") else "to_json", [x])
+    found = emit.call(binder, "to_jsonb" if name.startswith("jsonb") else "to_json", [x])
     assert found is not None
     return found
 
@@ -371,7 +376,7 @@ def _json_object_agg(name: str) -> Aggregate:
             x = _as_json(binder, x, name)
         sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
         keys = Typed(frame.apply("list", key.sql), TEXT, array=1)
-        found = library.call(binder, name, [keys, Typed(frame.apply("list", sql), x.type, array=1)])
+        found = emit.call(binder, name, [keys, Typed(frame.apply("list", sql), x.type, array=1)])
         assert found is not None
         return found
 
@@ -526,6 +531,6 @@ def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     x = casts.settle_text(binder, x)
     if x.array:
-        return library.gathered(binder, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
+        return emit.gathered(binder, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
     sql = numeric_text(x) if x.scale_sql is not None else x.sql
     return Typed(frame.apply("list", sql), x.type, None if x.scale_sql is not None else x.dec, array=1)

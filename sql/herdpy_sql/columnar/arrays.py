@@ -5,14 +5,13 @@ A typed array is a ``Typed`` whose ``array`` is set and whose type is that of an
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy.codec.kinds import Grid
 from herdpy_sql.columnar import casts
-from herdpy_sql.duck import Typed, column_dec, duck_type, typed
+from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.types import TEXT, Base, SqlType, array_of
@@ -60,20 +59,3 @@ def operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
     if not x.array:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     return x
-
-
-def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope, dimensions: int = 1) -> Typed:
-    """``CAST(node AS element[])``."""
-    target = array_of(element, dimensions)
-    if isinstance(node, exp.Array) and not any(
-        isinstance(one, exp.Query | exp.Array) for one in node.expressions
-    ):
-        items = [casts.cast(binder, binder.bind(item, scope), element) for item in node.expressions]
-        held = items[0] if items else Typed("", element, column_dec(element))
-        listed = (
-            f"[{', '.join(item.sql for item in items)}]" if items else f"CAST([] AS {duck_type(element)}[])"
-        )
-        return replace(typed(listed, held.type, *items, dec=held.dec), array=1)
-    x = casts.widened(binder, binder.bind(node, scope), dimensions)
-    found = casts.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
-    return replace(found, name=x.name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from herdpy_sql.columnar.scope import BoundQuery, ScanNeeds, Scope
-from herdpy_sql.duck import MAX_DIGITS, Typed, typed
+from herdpy_sql.duck import MAX_DIGITS, Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.coerce import Params
 
@@ -134,8 +134,6 @@ class Binder:
         if self.depth > 200:
             raise SqlError("54001", "statement is nested too deeply")
         result = handler(self, node, scope)
-        if node.args.get("negate") and not isinstance(node, exp.Is):
-            result = typed(f"(NOT {result.sql})", result.type, result)
         self.depth -= 1
         return self.finished(result, scope)
 

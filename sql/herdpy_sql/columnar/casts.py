@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdpy.codec.kinds import sizes_of
+from herdpy.codec.kinds import nested, sizes_of
 from herdpy_sql.columnar import literals
 from herdpy_sql.columnar.binder import CONTEXT
 from herdpy_sql.columnar.literals import parameter
@@ -48,7 +48,8 @@ from herdpy_sql.types import (
     array_of,
     with_dimensions,
 )
-from herdpy_sql.values import from_text, to_text
+from herdpy_sql.values import from_text
+from herdpy_sql.values.form import quote
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.oids import MAX_OID
 from herdpy_sql.values.reg_types import REG_TYPES
@@ -239,9 +240,20 @@ def converted(binder: Binder, x: Typed, target: SqlType) -> Typed:
     return cast(binder, x, target)
 
 
-def array_constant(binder: Binder, type_: SqlType, value: Any) -> Typed:
-    """An array that is known: the library reads its text."""
-    return library_cast(binder, literals.constant(TEXT, to_text(type_)(value)), type_)
+def array_constant(type_: SqlType, value: Any) -> Typed:
+    """An array that is known, as DuckDB's list; NUMERIC elements are text."""
+    element = type_.element_type
+
+    def listed(value: Any) -> str:
+        if isinstance(value, list):
+            return f"[{', '.join(map(listed, value))}]"
+        if value is not None and element.base is Base.NUMERIC:
+            return quote(f"{value:f}")
+        return literals.constant(element, value).sql
+
+    dimensions = len(sizes_of(value)) or type_.dimensions
+    name = duck_name(with_dimensions(type_, dimensions))
+    return Typed(f"CAST({listed(nested(value))} AS {name})", element, array=dimensions)
 
 
 def as_numeric(binder: Binder, x: Typed) -> Typed:

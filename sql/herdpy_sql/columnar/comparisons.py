@@ -19,6 +19,7 @@ from herdpy_sql.duck import (
     STRINGS,
     TIMES,
     Typed,
+    duck_type,
     elements,
 )
 from herdpy_sql.types import Base
@@ -106,4 +107,6 @@ def order_key(x: Typed) -> str:
         return f"list_transform({x.sql}, lambda e: pg_numkey(e))"
     if x.base is Base.JSONB:
         return f"list_transform({x.sql}, lambda e: pg_jsonbkey(e))" if x.array else f"pg_jsonbkey({x.sql})"
+    if x.literal is not None and x.base in INTEGERS:  # DuckDB would take it for the number of a column
+        return f"CAST({x.sql} AS {duck_type(x.type)})"
     return x.sql

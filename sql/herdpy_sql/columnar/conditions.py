@@ -14,7 +14,7 @@ from sqlglot import exp
 from herdpy_sql.columnar import arrays
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.emit import comparable, compare, row_compare
+from herdpy_sql.columnar.emit import comparable, compare, gathered, row_compare
 from herdpy_sql.duck import TIMES, Typed, elements, let, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.conditions import COMPARISONS
@@ -212,3 +212,17 @@ def _ordered(a: str, b: str) -> tuple[str, str]:
     """A period's start, which is known unless both ends are not, and its end."""
     swap = f"({a} IS NULL OR {a} > {b})"
     return f"(CASE WHEN {swap} THEN {b} ELSE {a} END)", f"(CASE WHEN {swap} THEN {a} ELSE {b} END)"
+
+
+def array_of_query(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """ARRAY(SELECT ...): its rows in their order."""
+    bound = binder.query(node.expressions[0], scope)
+    if len(bound.columns) != 1:
+        raise SqlError("42601", "subquery must return only one column")
+    column = bound.columns[0]
+    alias = binder.alias()
+    listed = f"(SELECT coalesce(list({alias}.c0), []) FROM ({bound.sql}) AS {alias}({bound.names()}))"
+    if column.array:
+        rows = replace(column, sql=listed, array=column.array + 1)
+        return gathered(binder, rows)
+    return Typed(listed, column.type, column.dec, array=1, vars=bound.vars)

@@ -8,6 +8,7 @@ computed once. Syntax that the tree does not know yet stands in it as :class:`Em
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,29 +17,36 @@ from msgspec import structs
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts, literals
+from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US
 from herdpy_sql.columnar.comparisons import comparable_texts
+from herdpy_sql.columnar.macros import BARE, copies
 from herdpy_sql.columnar.routines import full_type
-from herdpy_sql.duck import Typed, let, once, steady, typed
+from herdpy_sql.duck import Typed, as_text, let, once, steady, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr import operate
-from herdpy_sql.expr.binder import as_condition
+from herdpy_sql.expr.binder import LIST, as_condition
+from herdpy_sql.expr.calls import STACK
 from herdpy_sql.expr.conditions import rows
-from herdpy_sql.types import BOOLEAN, NUMERIC, UNKNOWN, Base
+from herdpy_sql.types import BOOLEAN, DOUBLE, NUMERIC, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType
+from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
     from herdpy_sql.columnar.scope import Scope
+    from herdpy_sql.library import Resolved
 
 
 class Emitted(n.Foreign, frozen=True, eq=False):
-    """An expression that was bound to DuckDB's text at once: a subquery, an aggregate, a column.
-
-    ``syntax`` is what it was bound from, where that may hold a division.
-    """
+    """An expression that was bound to DuckDB's text at once: a subquery, an aggregate, a column."""
 
     typed: Typed
     syntax: exp.Expression | None = None
+
+    def label(self) -> str:
+        if isinstance(self.syntax, exp.Column):
+            return f"column {self.syntax.sql('postgres')}"
+        return "expression" if self.syntax is None else type(self.syntax).__name__.lower()
 
 
 def entered(x: Typed, syntax: exp.Expression | None = None) -> n.Expr:
@@ -48,7 +56,7 @@ def entered(x: Typed, syntax: exp.Expression | None = None) -> n.Expr:
             return n.Param(UNKNOWN, x.param)
         if x.null or x.literal is not None:
             return n.Const(UNKNOWN, x.literal)
-    return Emitted(full_type(x), x, None if isinstance(syntax, exp.Column) else syntax)
+    return Emitted(full_type(x), x, syntax)
 
 
 class Emitter:
@@ -57,19 +65,19 @@ class Emitter:
     Attributes:
         scope: where the tree stands.
         operands: those of the CASEs around a node.
-        seen: the syntax of all ``Emitted`` nodes so far.
+        seen: the syntax of the ``Emitted`` nodes so far, and None for each division.
     """
 
     def __init__(self, binder: Binder, scope: Scope | None = None) -> None:
         self.binder = binder
         self.scope = scope
         self.operands: list[Typed] = []
-        self.seen: list[exp.Expression] = []
+        self.seen: list[exp.Expression | None] = []
 
     def emit(self, expr: n.Expr) -> Typed:
         """The node's text."""
         if type(expr) is Emitted:
-            if expr.syntax is not None:
+            if expr.syntax is not None and type(expr.syntax) is not exp.Column:
                 self.seen.append(expr.syntax)
             return expr.typed
         found = _EMITTERS[type(expr)](self, expr)
@@ -77,7 +85,7 @@ class Emitter:
 
     def divides(self, since: int) -> bool:
         """Whether a division is anywhere in what was emitted since ``seen`` had that length."""
-        return any(map(_divides, self.seen[since:]))
+        return any(one is None or _divides(one) for one in self.seen[since:])
 
 
 def emit(binder: Binder, expr: n.Expr, scope: Scope | None = None) -> Typed:
@@ -90,7 +98,7 @@ def emit(binder: Binder, expr: n.Expr, scope: Scope | None = None) -> Typed:
 
 def _constant(emitter: Emitter, expr: n.Const) -> Typed:
     if expr.type.base is Base.ARRAY and expr.value is not None:
-        return casts.array_constant(emitter.binder, expr.type, expr.value)
+        return casts.array_constant(expr.type, expr.value)
     return literals.constant(expr.type, expr.value)
 
 
@@ -102,7 +110,119 @@ def _parameter(emitter: Emitter, expr: n.Param) -> Typed:
 
 
 def _cast(emitter: Emitter, expr: n.Cast) -> Typed:
-    return casts.converted(emitter.binder, emitter.emit(expr.arg), expr.type)
+    x = emitter.emit(expr.arg)
+    found = (casts.cast if expr.explicit else casts.converted)(emitter.binder, x, expr.type)
+    return found if found.name is x.name else replace(found, name=x.name)
+
+
+# ---------------------------------------------------------------------------- calls
+
+
+def _call(emitter: Emitter, expr: n.Call) -> Typed:
+    function = expr.function
+    if function.name in _DIVISIONS:
+        emitter.seen.append(None)
+    if function is LIST or function is STACK:
+        return _array(emitter, expr)
+    args = [emitter.emit(arg) for arg in expr.args]
+    if isinstance(function, operate.LibraryFunction):
+        assert function.resolved is not None
+        return library_call(emitter.binder, function.resolved, args, emitter.scope)
+    return _operated(emitter.binder, function, expr.type, args)
+
+
+_DIVISIONS = frozenset({"/", "%", "div", "mod"})
+
+
+def _operated(binder: Binder, function: n.Function, result: SqlType, args: list[Typed]) -> Typed:
+    """An operator by the text that stands beside its function."""
+    duck = function.duck
+    if not isinstance(duck, str):
+        return duck(binder, *args)
+    assert duck, function.name
+    return _bare(typed(duck.format(*[x.sql for x in args]), result, *args))
+
+
+_MACRO = re.compile(r"(pg_\w+)\(")
+_BARE_WEIGHT = 300
+"""How long an expression may be, in operands, whose own operands are there several times."""
+
+
+def _bare(x: Typed) -> Typed:
+    """With the form of its macro that is faster, where its operands are short."""
+    macro = _MACRO.match(x.sql)
+    if macro is None or macro[1] not in BARE or x.weight * copies(macro[1]) > _BARE_WEIGHT:
+        return x
+    return replace(x, sql=f"{macro[1]}_bare{x.sql[macro.end() - 1 :]}", weight=x.weight * copies(macro[1]))
+
+
+def library_call(binder: Binder, found: Resolved, args: list[Typed], scope: Scope | None) -> Typed:
+    """A call of a function of the library that is resolved, its arguments being of its types."""
+    if not found.routine.setof:
+        return casts.invoke(binder, found, args)
+    if scope is None:
+        raise SqlError("0A000", f"set-returning function {found.name} is supported in FROM only")
+    scope.refuse_rows()
+    if any(one.setof for one in args):
+        raise SqlError("0A000", "a set-returning function within another one is not supported")
+    given = casts.invoke(binder, found, args)
+    if found.routine.columns:
+        given = replace(given, type=SqlType(Base.RECORD, row=found.routine.columns))
+    return replace(given, sql=f"unnest({given.sql})", setof=True)
+
+
+def _chain(emitter: Emitter, expr: n.Chain) -> Typed:
+    """Operators, one after another."""
+    value = emitter.emit(expr.first)
+    for function, operand, type_ in expr.steps:
+        if operand is None:
+            value = casts.converted(emitter.binder, value, type_)
+            continue
+        emitter.operands.append(value)
+        step = n.Call(type_, function, (n.CaseOperand(type_), operand))
+        value = emitter.emit(step)
+        emitter.operands.pop()
+    return value
+
+
+def _array(emitter: Emitter, expr: n.Call) -> Typed:
+    """ARRAY[...] of values, or of arrays."""
+    parts = _aligned(emitter, expr.args, "ARRAY")
+    first = parts[0]
+    if first.array:
+        found = operate.library_call(
+            "array_stacked", [*map(entered, parts)], emitter.binder.params, first.array + 1
+        )
+        assert found is not None
+        return emitter.emit(found)
+    if any(part.scale_sql is not None for part in parts):  # each element has a display scale of its own
+        parts = [as_text(part) for part in parts]
+        first = parts[0]
+    found_ = typed(f"[{', '.join(part.sql for part in parts)}]", first.type, *parts, dec=first.dec)
+    return replace(found_, array=1)
+
+
+# ---------------------------------------------------------------------------- the clock and the dice
+
+
+_CLOCKS = {
+    what: Typed(f"make_timestamptz(CAST(${mark} AS BIGINT))", TIMESTAMPTZ)
+    for what, mark in (("transaction", TRANSACTION_US), ("statement", STATEMENT_US))
+}
+"""The clock is not read here: its moments come as parameters."""
+_RANDOM = {
+    "clock_timestamp": _CLOCKS["statement"],
+    "random": Typed("random()", DOUBLE, volatile=True),
+    "gen_random_uuid": Typed("gen_random_uuid()", UUID, volatile=True),
+}
+
+
+def _now(emitter: Emitter, expr: n.Now) -> Typed:
+    return _CLOCKS[expr.what]
+
+
+def _random(emitter: Emitter, expr: n.Random) -> Typed:
+    return _RANDOM[expr.name]
 
 
 # ---------------------------------------------------------------------------- comparisons
@@ -203,12 +323,26 @@ def _last_division(divide: list[bool], before: int) -> int:
 
 def _divides(node: exp.Expression) -> bool:
     found = node.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Anonymous)
-    return any(not isinstance(one, exp.Anonymous) or str(one.this).lower() in {"div", "mod"} for one in found)
+    return any(not isinstance(one, exp.Anonymous) or str(one.this).lower() in _DIVISIONS for one in found)
 
 
 def _not(emitter: Emitter, expr: n.Not) -> Typed:
     x = emitter.emit(expr.arg)
     return typed(f"(NOT {x.sql})", BOOLEAN, x)
+
+
+def _like(emitter: Emitter, expr: n.Like) -> Typed:
+    if expr.negated:
+        return _opposite(emitter, expr)
+    a, b = emitter.emit(expr.arg), emitter.emit(expr.pattern)
+    left, right = (f"pg_lower({a.sql})", f"pg_lower({b.sql})") if expr.insensitive else (a.sql, b.sql)
+    mark = expr.escape
+    if not isinstance(mark, n.Const) or not isinstance(mark.value, str):
+        raise SqlError("0A000", "ESCAPE of anything but a literal is not supported")
+    if isinstance(expr.pattern, n.Const) and mark.value not in str(expr.pattern.value):
+        # What DuckDB knows to be a prefix or a part is looked for faster.
+        return typed(f"({left} LIKE {right})", BOOLEAN, a, b)
+    return typed(f"({left} LIKE {right} ESCAPE {quote(mark.value)})", BOOLEAN, a, b)
 
 
 def _opposite(emitter: Emitter, expr: Any) -> Typed:
@@ -332,6 +466,11 @@ _EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.Const: _constant,
     n.Param: _parameter,
     n.Cast: _cast,
+    n.Call: _call,
+    n.Chain: _chain,
+    n.Now: _now,
+    n.Random: _random,
+    n.Like: _like,
     n.Comparison: _comparison,
     n.Distinct: _distinct,
     n.In: _in,
@@ -372,3 +511,26 @@ def condition(binder: Binder, x: Typed, what: str) -> Typed:
 def row_compare(binder: Binder, symbol: str, left: list[Typed], right: list[Typed]) -> Typed:
     """Row comparison, field by field."""
     return emit(binder, rows(symbol, [*map(entered, left)], [*map(entered, right)], binder.params))
+
+
+def call(
+    binder: Binder,
+    name: str,
+    arguments: list[Typed],
+    scope: Scope | None = None,
+    dimensions: int | None = None,
+) -> Typed | None:
+    """The library's function of that name over these arguments; None when there is none.
+
+    ``scope`` is where it stands, of a call that may give many rows; ``dimensions`` are those of the array
+    that it gives, where they are not its arguments'.
+    """
+    found = operate.library_call(name, [*map(entered, arguments)], binder.params, dimensions)
+    return None if found is None else emit(binder, found, scope)
+
+
+def gathered(binder: Binder, rows: Typed) -> Typed:
+    """What ``array_agg`` gives of a list of arrays."""
+    found = call(binder, "array_gathered", [rows])
+    assert found is not None
+    return found

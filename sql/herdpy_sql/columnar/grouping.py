@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar import scope as scopes
+from herdpy_sql.columnar.comparisons import order_key
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import identifier
 
@@ -131,7 +132,7 @@ def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[
         raise SqlError("42P20", "window functions are not allowed in GROUP BY")
     groups.add(x.sql)
     if x.literal is not None:
-        return f"({x.sql})"
+        return order_key(x)
     return f"pg_numnorm({x.sql})" if x.is_text_numeric else x.sql
 
 

@@ -6,6 +6,7 @@ are read while the statement is parsed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -66,11 +67,19 @@ def constant(type_: SqlType, value: Any) -> Typed:
     if base in _LONG:  # DuckDB reads the digits without the sign
         return Typed(f"CAST('{value}' AS {duck_type(type_)})", type_, literal=str(value))
     if base is Base.NUMERIC:
-        return decimal_literal(value)
+        return _numeric(type_, value)
     duck = FORMS[base].duck
     if duck.constant is not None:
         return Typed(duck.constant(value), type_)
     return Typed(f"{duck.reader}({quote(to_text(type_)(value))})", type_)
+
+
+def _numeric(type_: SqlType, value: Decimal) -> Typed:
+    """In the DECIMAL of the type, if that has a precision."""
+    dec = column_dec(type_)
+    if dec is None or not 0 <= dec[1] <= dec[0]:
+        return replace(decimal_literal(value), type=type_)
+    return Typed(f"CAST('{value:f}' AS DECIMAL({dec[0]},{dec[1]}))", type_, dec)
 
 
 def null(type_: SqlType) -> Typed:

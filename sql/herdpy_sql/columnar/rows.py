@@ -12,12 +12,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, library
+from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.binder import Binder, handles, unsupported
 from herdpy_sql.columnar.comparisons import order_key
+from herdpy_sql.columnar.emit import call
+from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.columnar.scope import Rel, Scope, table_column, text
 from herdpy_sql.duck import Typed, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import identifier, is_row
 from herdpy_sql.library import Resolved
 from herdpy_sql.types import BOOLEAN, TEXT
@@ -58,11 +61,27 @@ def argument(binder: Binder, node: Any, scope: Scope) -> Typed:
     arguments = []
     for name, value in zip(names, values, strict=True):
         arguments += [Typed(quote(name), TEXT), casts.settle_text(binder, value)]
-    found = library.call(binder, "row_as_json", arguments)
+    found = call(binder, "row_as_json", arguments)
     assert found is not None
     missing = _missing(rel) if rel is not None else ""
     if missing:
         return typed(f"CASE WHEN NOT {missing} THEN {found.sql} END", found.type, found)
+    return found
+
+
+def made(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """A call of one of ``MAKERS``."""
+    name = str(node.this).lower()
+    arguments = [argument(binder, one, scope) for one in node.expressions]
+    if (
+        name == "row_to_json"
+        and arguments
+        and (is_row(node.expressions[0]) or whole(node.expressions[0], scope))
+    ):
+        name = "to_json" if len(arguments) == 1 else "row_to_json"
+    found = call(binder, name, arguments, scope)
+    if found is None:
+        raise no_function(name, types_of(*arguments))
     return found
 
 

@@ -116,6 +116,12 @@ class Scope:
         scope.star, scope.rels = star, rels
         return scope
 
+    def refuse_rows(self) -> None:
+        """SqlError 0A000 where no set-returning function may stand."""
+        if self.clause not in ("SELECT", "ORDER BY"):
+            where = "JOIN conditions" if self.clause == "JOIN/ON" else self.clause
+            raise SqlError("0A000", f"set-returning functions are not allowed in {where}")
+
     def add(self, item: FromItem) -> None:
         """One more item of FROM; SqlError 42712 when its name is taken."""
         for rel in item.rels:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, library
+from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.binder import HANDLERS, Binder
 from herdpy_sql.columnar.casts import common_type
 from herdpy_sql.columnar.routines import full_type, types_of
@@ -125,7 +125,7 @@ def element(found: Listed, sql: str) -> Typed:
 
 def in_select_list(binder: Binder, node: Any, scope: Scope) -> Typed:
     """A call in an expression, once for each of its rows. SqlError 0A000 where none may stand."""
-    library.refuse_rows(scope)
+    scope.refuse_rows()
     found = listed(binder, node, scope)
     if found.one.setof:
         raise SqlError("0A000", "a set-returning function within another one is not supported")

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401 - registers itself
-from herdpy_sql.columnar import arithmetic as _arithmetic  # noqa: F401
 from herdpy_sql.columnar import casts, queries
-from herdpy_sql.columnar import functions as _functions  # noqa: F401
-from herdpy_sql.columnar import library_calls as _library_calls  # noqa: F401
-from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
-from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
-from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
+from herdpy_sql.columnar import scalar as _scalar  # noqa: F401 - registers itself
 from herdpy_sql.columnar import trees as _trees  # noqa: F401
 from herdpy_sql.columnar import windows as _windows  # noqa: F401
 from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex

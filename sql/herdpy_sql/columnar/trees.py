@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from herdpy_sql.columnar import aggregates, rows, text_functions
 from herdpy_sql.columnar import conditions as apart
 from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
 from herdpy_sql.columnar.emit import emit, entered
 from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import conditions
+from herdpy_sql.expr import calls, conditions
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
-from herdpy_sql.expr.syntax import bare, is_row, quantifier
+from herdpy_sql.expr.resolve import no_function
+from herdpy_sql.expr.syntax import NAMES, bare, is_row, quantifier
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 class _Place:
     """Where a tree stands. Columns are bound by the columnar binder, so no names are looked up here."""
+
+    volatile = True
 
     def __init__(self, binder: Binder, scope: Scope) -> None:
         self.binder = binder
@@ -63,6 +67,34 @@ def _in(tree: ExprBinder, node: Any) -> n.Expr:
     return conditions.in_(tree, node)
 
 
+def _like(tree: ExprBinder, node: Any) -> n.Expr:
+    """LIKE; that of several patterns is the columnar binder's."""
+    if not isinstance(node.expression, exp.Any | exp.All):
+        return conditions.like(tree, node)
+    found = _apart(tree, node, text_functions.like_several)
+    return conditions.negated(found) if node.args.get("negate") else found
+
+
+def _array(tree: ExprBinder, node: Any) -> n.Expr:
+    """ARRAY[...]; that of a query is the columnar binder's."""
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+        return _apart(tree, node, apart.array_of_query)
+    return calls.array(tree, node)
+
+
+def _anonymous(tree: ExprBinder, node: Any) -> n.Expr:
+    """A call; aggregates, and makers of JSON, which take rows, are the columnar binder's."""
+    name = str(node.this).lower()
+    if name in aggregates.ANONYMOUS:
+        return _apart(tree, node, aggregates.anonymous)
+    if name in rows.MAKERS:
+        return _apart(tree, node, rows.made)
+    found = None if name in calls.SEQUENCE_FUNCTIONS else calls.anonymous(tree, node)
+    if found is None:
+        raise no_function(name, [tree.bind(arg).type for arg in node.expressions])
+    return found
+
+
 def _parameter(tree: ExprBinder, node: Any) -> n.Expr:
     found = tree.parameter(node)
     if isinstance(found, n.Param) and found.number > MAX_PARAMETER:
@@ -76,19 +108,21 @@ def _apart(tree: ExprBinder, node: Any, handler: Any) -> n.Expr:
     return entered(handler(place.binder, node, place.scope), node)
 
 
+_OTHERS = {exp.Column, exp.Subquery, exp.Select, exp.Exists, exp.Window, exp.Collate}
+_CALLED = (*NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval)
 _BOUND: dict[type, Handler] = {
-    **{kind: LEAVES_AND_OPERATORS[kind] for kind in (exp.Literal, exp.Boolean, exp.Null)},
-    **{
-        kind: conditions.CONDITIONS[kind]
-        for kind in (
-            exp.And, exp.Or, exp.Not, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.Case,
-            exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif,
-        )
-    },
+    **dict.fromkeys(_CALLED, calls.bind_call),
+    **{kind: handler for kind, handler in LEAVES_AND_OPERATORS.items() if kind not in _OTHERS},
+    **conditions.CONDITIONS,
+    **calls.CALLS,
     **dict.fromkeys(conditions.COMPARISONS, _comparison),
     exp.In: _in,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Array: _array,
+    exp.Anonymous: _anonymous,
     exp.Parameter: _parameter,
-}  # fmt: skip
+}
 
 
 @handles(*_BOUND)

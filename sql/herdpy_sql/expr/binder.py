@@ -20,15 +20,16 @@ from herdpy_sql.collations import BY_CODE_POINT, collation_name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import Params, coerce, settle
+from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import bare, function_name, identifier, interval_words
 from herdpy_sql.expr.typenames import of_moment, sql_type
-from herdpy_sql.types import BOOLEAN, UNKNOWN, Base
+from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
-from herdpy_sql.values.reg_types import REG_TYPES
 from herdpy_sql.values.strings import check_text
 
 if TYPE_CHECKING:
@@ -148,53 +149,69 @@ class ExprBinder:
         if isinstance(node.this, exp.Literal) and _INTEGER.fullmatch(node.this.this):
             text = node.this.this
             return self.params.use(int(text) if len(text) < 9 else 10**9)
-        raise NotOwn("@")
+        raise SqlError("42601", f'syntax error at or near "{node.sql("postgres")}"')
 
     def placeholder(self, node: exp.Placeholder) -> n.Expr:
         raise SqlError("42601", "parameters are written $1, $2 and so on")
 
     def interval(self, node: exp.Interval) -> n.Expr:
         if not isinstance(node.this, exp.Literal):
-            raise NotOwn("interval")
+            raise SqlError("0A000", "INTERVAL of anything but a literal is not supported")
         return n.Const(t.INTERVAL, parse_interval(interval_words(node)))
 
     def cast(self, node: exp.Cast) -> n.Expr:
         if node.args.get("format") is not None:
-            raise NotOwn("CAST FORMAT")
-        try:
-            plain, digits = of_moment(node.args["to"])
-            target = sql_type(plain)
-        except SqlError as error:
-            if error.sqlstate == "0A000":
-                raise NotOwn(error.message) from None
-            raise
-        if target.base in REG_TYPES:
-            raise NotOwn(f"a cast to {target}")  # which looks the name up in the catalog
-        found = coerce(self.bind(node.this), target, "explicit", self.params)
+            raise SqlError("0A000", "CAST with FORMAT is not supported")
+        plain, digits = of_moment(node.args["to"])
+        target = sql_type(plain, any_scale=True)
+        written = bare(node.this)
+        if target.base is Base.ARRAY and isinstance(written, exp.Array) and _is_flat(written):
+            return self._cast_elements(written, target)
+        found = coerce(self.bind(written), target, "explicit", self.params)
         if digits is None:
             return found
         rounded = library_call("moment_rounded", [found, n.Const(t.INTEGER, digits)], self.params)
         assert rounded is not None
         return rounded
 
+    def _cast_elements(self, node: exp.Array, target: SqlType) -> n.Expr:
+        """``ARRAY[...]::type[]``: each element is cast by itself, and there may be none."""
+        element = target.element_type
+        items = [coerce(self.bind(item), element, "explicit", self.params) for item in node.expressions]
+        if not items:
+            return n.Const(target, ())
+        return folded(n.Call(with_dimensions(target, 1), LIST, tuple(items)))
+
     # Operators.
 
     def arithmetic(self, node: exp.Expression) -> n.Expr:
         """A left-deep run of operators, without recursion along it."""
         run: list[exp.Expression] = []
-        while type(node) in _ARITHMETIC:
+        while type(node) in _ARITHMETIC and "start" not in node.meta:
             run.append(node)
             node = bare(node.this)
+        if not run:
+            return self._called(node)
         value = self.bind(node)
         for one in reversed(run[-_CHAIN:]):
             value = self._operate(_ARITHMETIC[type(one)], value, self.bind(one.expression))
         rest = run[:-_CHAIN][::-1]
         return self._chain(value, rest) if rest else value
 
+    def _called(self, node: exp.Expression) -> n.Expr:
+        """What is an operator, too, written as a function: mod(a, b), power(a, b)."""
+        length = node.meta["end"] - node.meta["start"] + 1
+        name = "mod" if isinstance(node, exp.Mod) else ("pow" if length == 3 else "power")
+        args = [self.bind(node.this), self.bind(node.expression)]
+        found = library_call(name, args, self.params)
+        if found is None:
+            raise no_function(name, [arg.type for arg in args])
+        return found
+
     def _chain(self, first: n.Expr, run: Sequence[exp.Expression]) -> n.Expr:
         if first.type.base is Base.UNKNOWN:
             first = settle(first, self.params)
-        steps: list[tuple[n.Function, n.Expr | None]] = []
+        steps: list[tuple[n.Function, n.Expr | None, SqlType]] = []
         value: n.Expr = n.CaseOperand(first.type)
         for one in run:
             result = self._operate(_ARITHMETIC[type(one)], value, self.bind(one.expression))
@@ -203,8 +220,8 @@ class ExprBinder:
             assert isinstance(result, n.Call)
             left, right = result.args
             if isinstance(left, n.Cast) and left.function is not None:
-                steps.append((left.function, None))
-            steps.append((result.function, right))
+                steps.append((left.function, None, left.type))
+            steps.append((result.function, right, result.type))
             value = n.CaseOperand(result.type)
         return n.Chain(value.type, first, tuple(steps))
 
@@ -234,6 +251,13 @@ class ExprBinder:
 
     def not_own(self, node: exp.Expression) -> n.Expr:
         raise NotOwn(function_name(node))
+
+
+def _is_flat(array: exp.Array) -> bool:
+    return not any(isinstance(one, exp.Query | exp.Array) for one in array.expressions)
+
+
+LIST = n.Function("array", lambda *values: values, strict=False)
 
 
 def as_condition(bound: n.Expr, what: str, params: Params) -> n.Expr:

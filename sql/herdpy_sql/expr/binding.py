@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ColumnScope, ExprBinder
 from herdpy_sql.expr.calls import CALLS, bind_call
 from herdpy_sql.expr.coerce import Params, coerce
@@ -15,9 +16,6 @@ from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:
     from sqlglot import expressions as exp
-
-    from herdpy_sql.expr import nodes as n
-
 
 _HANDLERS = {**LEAVES_AND_OPERATORS, **CONDITIONS, **CALLS}
 
@@ -35,6 +33,8 @@ def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: Sql
         NotOwn: for valid SQL that is not evaluated here.
     """
     bound = ExprBinder(scope, params, _HANDLERS, bind_call).bind(node)
+    if reason := n.foreign_reason(bound):
+        raise n.NotOwn(reason)
     if bound.type.base is Base.UNKNOWN and expected is not None:
         bound = coerce(bound, expected, "assignment", params)
     return bound

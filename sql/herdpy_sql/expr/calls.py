@@ -15,11 +15,12 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.binder import LIST
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import library_call
-from herdpy_sql.expr.resolve import can_coerce, no_function
+from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
     filled,
@@ -32,6 +33,7 @@ from herdpy_sql.expr.syntax import (
 )
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.library.arrays import array_of_arrays
+from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.types import INTEGER, UNKNOWN, Base, SqlType, array_of
 
 if TYPE_CHECKING:
@@ -41,12 +43,19 @@ if TYPE_CHECKING:
 
 
 def bind_library(binder: ExprBinder, node: exp.Expression) -> n.Expr | None:
-    """A call or an operator that the library may have; None when it has not."""
+    """A call or an operator that the library has; None of what is neither. SqlError 42883."""
     named = named_call(node)
     if named is None:
         return None
-    name, args = named
-    return library_call(name, [binder.bind(arg) for arg in args], binder.params, filled(name, args))
+    name, nodes = named
+    args = [binder.bind(arg) for arg in nodes]
+    found = library_call(name, args, binder.params, filled(name, nodes))
+    if found is None:
+        types = [arg.type for arg in args]
+        if not name.isidentifier():
+            raise no_operator(name, types[:2])
+        raise no_function(name, types[name in ACTIONS :])  # after the number put before
+    return found
 
 
 def array(binder: ExprBinder, node: exp.Array) -> n.Expr:
@@ -54,14 +63,13 @@ def array(binder: ExprBinder, node: exp.Array) -> n.Expr:
     if any(isinstance(item, exp.Query) for item in node.expressions):
         raise NotOwn("ARRAY of a query")
     if not node.expressions:
-        raise NotOwn("an empty ARRAY")
+        raise SqlError("42P18", "cannot determine type of empty array")
     items = [binder.bind(item) for item in node.expressions]
     found, parts = unify(items, binder.params, "ARRAY")
-    return folded(n.Call(array_of(found), _STACK if found.base is Base.ARRAY else _LIST, parts))
+    return folded(n.Call(array_of(found), STACK if found.base is Base.ARRAY else LIST, parts))
 
 
-_LIST = n.Function("array", lambda *values: values, strict=False)
-_STACK = n.Function("array", lambda *values: array_of_arrays(values), strict=False)
+STACK = n.Function("array", lambda *values: array_of_arrays(values), strict=False)
 
 
 def bracket(binder: ExprBinder, node: exp.Bracket) -> n.Expr:
@@ -75,7 +83,9 @@ def bracket(binder: ExprBinder, node: exp.Bracket) -> n.Expr:
         if not isinstance(step, tuple):
             found = library_call("subscript", [value, binder.bind(step)], binder.params)
         if found is None:
-            raise NotOwn("a subscript")
+            raise SqlError(
+                "42804", f"cannot subscript type {value.type.name} because it does not support subscripting"
+            )
         value = found
     return value
 
@@ -88,7 +98,7 @@ def _within(binder: ExprBinder, array: n.Expr, steps: Sequence[Any]) -> n.Expr:
     else:
         found = library_call("subscript", [array, *map(binder.bind, steps)], binder.params)
     if found is None:
-        raise NotOwn("a subscript")
+        raise SqlError("42804", "array subscript must have type integer")
     return found
 
 
@@ -141,22 +151,25 @@ _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "btrim", "": "btrim"}
 
 def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """Bind a function call. NotOwn for functions that are not evaluated here."""
-    kind = type(node)
-    if kind in FUNCTION_CLASSES:
-        name, places = FUNCTION_CLASSES[kind]
-        if name not in ROUTINES:
-            raise NotOwn(name)
-        args = [node.args[place] for place in places if node.args.get(place) is not None]
-        extra = {key for key, value in node.args.items() if value and key not in places}
-        if extra - {"is_left", "binary", "big_int", "ignore_nulls"}:
-            raise NotOwn(name)
-        return by_name(binder, name, args)
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
-        return _anonymous(binder, node.this.lower(), node.expressions)
+        found = anonymous(binder, node)
+        if found is None:
+            raise NotOwn(node.this.lower())
+        return found
     found = bind_library(binder, node)
     if found is None:
         raise NotOwn(function_name(node))
     return found
+
+
+def known(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """A function that sqlglot has a class of."""
+    name, places = FUNCTION_CLASSES[type(node)]
+    args: list[exp.Expression] = []
+    for place in places:
+        value = node.args.get(place)
+        args += value if isinstance(value, list) else [] if value is None else [value]
+    return by_name(binder, name, args)
 
 
 def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
@@ -168,29 +181,38 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
     return found
 
 
-def _anonymous(binder: ExprBinder, name: str, args: list[exp.Expression]) -> n.Expr:
-    if name in _CLOCKS and not args:
+def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr | None:
+    """A call by a name that sqlglot does not know; None where the library has no such name."""
+    name = node.this.lower()
+    if name in _CLOCKS and not node.expressions:
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
-    if name == "clock_timestamp" and not args:
+    if name == "clock_timestamp" and not node.expressions:
         return _volatile(binder, t.TIMESTAMPTZ, name)
     if name in SEQUENCE_FUNCTIONS:
-        return bind_sequence_call(binder, name, args)
-    if name in ROUTINES:
-        found = bind_library(binder, exp.Anonymous(this=name, expressions=args))
-        if found is not None:
-            return found
-    raise NotOwn(name)
+        return bind_sequence_call(binder, name, node.expressions)
+    return bind_library(binder, node) if name in ROUTINES else None
 
 
 def _now(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    if node.this is not None:
-        raise NotOwn("CURRENT_TIMESTAMP(n)")
-    return n.Now(t.TIMESTAMPTZ, "transaction")
+    return _with_digits(binder, n.Now(t.TIMESTAMPTZ, "transaction"), node.this)
+
+
+def _with_digits(binder: ExprBinder, moment: n.Expr, digits: exp.Expression | None) -> n.Expr:
+    """``current_timestamp(digits)``."""
+    if digits is None:
+        return moment
+    if not isinstance(digits, exp.Literal) or not str(digits.this).isdigit():
+        raise SqlError("42601", "syntax error: digits of seconds must be a constant")
+    places = n.Const(INTEGER, min(int(digits.this), 6))
+    found = library_call("moment_rounded", [moment, places], binder.params)
+    assert found is not None
+    return found
 
 
 def _now_as(target: SqlType) -> Callable[[ExprBinder, Any], n.Expr]:
     def bind_now(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-        return coerce(_now(binder, node), target, "explicit", binder.params)
+        now = n.Now(t.TIMESTAMPTZ, "transaction")
+        return _with_digits(binder, coerce(now, target, "explicit", binder.params), node.this)
 
     return bind_now
 
@@ -204,12 +226,12 @@ def _at_time_zone(binder: ExprBinder, node: exp.AtTimeZone) -> n.Expr:
 
 
 def _date_trunc(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    unit = node.args.get("unit")
-    if not isinstance(unit, exp.Var):
-        raise NotOwn("date_trunc")
+    unit = node.args["unit"]
+    if isinstance(unit, exp.Var):
+        unit = exp.Literal.string(unit.name)
     zone = node.args.get("zone")
     rest = [node.this] if zone is None else [node.this, zone]
-    return by_name(binder, "date_trunc", [exp.Literal.string(unit.name), *rest])
+    return by_name(binder, "date_trunc", [unit, *rest])
 
 
 def _trim(binder: ExprBinder, node: exp.Trim) -> n.Expr:
@@ -235,9 +257,24 @@ def _concat(binder: ExprBinder, node: exp.Concat) -> n.Expr:
     return by_name(binder, "concat", node.expressions) if literal is None else n.Const(UNKNOWN, literal)
 
 
+_OPERATORS: dict[str, type[exp.Expression]] = {
+    "=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE, "||": exp.DPipe,
+    "+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div, "%": exp.Mod,
+}  # fmt: skip
+
+
+def _operator(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """``a OPERATOR(pg_catalog.=) b``."""
+    symbol = str(node.args["operator"]).removeprefix("pg_catalog.").strip()
+    kind = _OPERATORS.get(symbol)
+    if kind is None:
+        raise SqlError("42883", f"operator does not exist: {symbol}")
+    return binder.bind(kind(this=node.this, expression=node.expression))
+
+
 def _random(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     if any(node.args.values()):
-        raise NotOwn(function_name(node))
+        raise SqlError("0A000", f"arguments of {function_name(node)} are not supported")
     if isinstance(node, exp.Uuid):
         return _volatile(binder, t.UUID, "gen_random_uuid")
     return _volatile(binder, t.DOUBLE, "random")
@@ -250,6 +287,7 @@ def _volatile(binder: ExprBinder, type_: SqlType, name: str) -> n.Expr:
 
 
 CALLS: dict[type, Handler] = {
+    **dict.fromkeys(FUNCTION_CLASSES, known),
     exp.Array: array,
     exp.AtTimeZone: _at_time_zone,
     exp.Bracket: bracket,
@@ -263,6 +301,7 @@ CALLS: dict[type, Handler] = {
     exp.Pad: _pad,
     exp.Chr: _chr,
     exp.Concat: _concat,
+    exp.Operator: _operator,
     exp.Uuid: _random,
     exp.Rand: _random,
 }

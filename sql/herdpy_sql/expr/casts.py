@@ -122,6 +122,8 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
 
     The cast must exist (:func:`can_cast`). An explicit cast cuts long text, another refuses it.
     """
+    if source != target and (target.base in REG_TYPES or target.element in REG_TYPES):
+        return Function(f"::{target}", _no_catalog, foreign=f"a cast to {target}")
     convert, needs_clock = _convert(source, target, explicit=explicit)
     fitting = _fit(source, target, explicit=explicit)
     name = f"::{target}"
@@ -133,6 +135,10 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
     if needs_clock:
         return Function(name, lambda clock, value: then(first(clock, value)), needs_clock=True)
     return Function(name, lambda value: then(first(value)))
+
+
+def _no_catalog(value: Any) -> Any:
+    raise NotImplementedError("the name is looked up in the catalog")
 
 
 def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any], Any] | None:

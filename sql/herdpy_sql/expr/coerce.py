@@ -67,6 +67,10 @@ def coerce(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
         expr = _type_unknown(expr, target, context, params)
     source = expr.type
     if source.base is target.base is Base.ARRAY:  # a cast keeps the dimensions that there are
+        if isinstance(expr, Param) and source.dimensions < target.dimensions:
+            # Clients say only what its elements are.
+            source = with_dimensions(source, target.dimensions)
+            expr = replace(expr, type=source)
         target = with_dimensions(target, source.dimensions)
     if source == target:
         return expr
@@ -138,7 +142,7 @@ def _wider(chosen: SqlType, one: SqlType, what: str) -> SqlType:
 def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     if isinstance(expr, Param):
         if target.base in REG_TYPES:
-            return Cast(target, params.fix(expr, TEXT), None)
+            return Cast(target, params.fix(expr, TEXT), cast_function(TEXT, target, explicit=True))
         return params.fix(expr, target)
     if not isinstance(expr, Const):
         return replace(expr, type=TEXT)
@@ -147,7 +151,7 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
         return Const(target, None)
     assert isinstance(text, str)
     if target.base in REG_TYPES:  # a name, which the catalog is asked for when the statement runs
-        return Cast(target, Const(TEXT, text), None)
+        return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
     if target.element is Base.TIMESTAMPTZ:
         from_text(target)(text)  # what is wrong with it is told now
         return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))

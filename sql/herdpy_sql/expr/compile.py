@@ -479,7 +479,9 @@ def _apply_any(function: n.Function, args: list[Compiled]) -> Compiled:
 
 def _chain(expr: n.Chain) -> Compiled:
     first = compile_expr(expr.first)
-    steps = [(f.implementation, f.needs_clock, None if r is None else compile_expr(r)) for f, r in expr.steps]
+    steps = [
+        (f.implementation, f.needs_clock, None if r is None else compile_expr(r)) for f, r, _ in expr.steps
+    ]
 
     def run(row: Row, params: Sequence[Any], clock: Clock) -> Any:
         value = first(row, params, clock)
@@ -597,16 +599,23 @@ def folded(expr: n.Expr) -> n.Expr:
     constants = [part for part in parts if type(part) is n.Const]
     if not constants:
         return expr
-    if _strict(expr) and any(part.value is None for part in constants) and not n.is_foreign(expr):
+    if _strict(expr) and any(part.value is None for part in constants) and not n.foreign_reason(expr):
         return n.Const(expr.type, None)
-    if isinstance(expr, n.Call | n.Cast) and expr.function is not None and expr.function.needs_clock:
-        return expr
     if len(constants) < len(parts):
         return expr
+    function = expr.function if isinstance(expr, n.Call | n.Cast) else None
+    if function is not None and (function.needs_clock or function.foreign):
+        return expr
     try:
-        return n.Const(expr.type, compile_expr(expr)((), (), _NO_CLOCK))
+        value = compile_expr(expr)((), (), _NO_CLOCK)
     except SqlError:
         return expr
+    long = isinstance(value, str | bytes | tuple) and len(value) > _MOST_FOLDED
+    return expr if long else n.Const(expr.type, value)
+
+
+_MOST_FOLDED = 10_000
+"""Characters of a text, or elements of an array, that are computed before the statement runs."""
 
 
 def _strict(expr: n.Expr) -> bool:
@@ -622,7 +631,7 @@ def _folded_logic(expr: n.And | n.Or) -> n.Expr:
     kept: list[n.Expr] = []
     for arg in expr.args:
         if arg == decides:
-            if n.is_foreign(expr):
+            if n.foreign_reason(expr):
                 return expr
             return decides
         if arg != neutral and not (isinstance(arg, n.Const) and arg in kept):

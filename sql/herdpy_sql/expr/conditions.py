@@ -8,6 +8,7 @@ else of ANY and ALL is the columnar engine's.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -272,9 +273,11 @@ def like(binder: ExprBinder, node: exp.Expression) -> n.Expr:
 
 def escape(binder: ExprBinder, node: exp.Escape) -> n.Expr:
     """LIKE and ILIKE with ESCAPE."""
-    if not isinstance(node.this, exp.Like | exp.ILike):
-        raise NotOwn("ESCAPE")
     mark = coerce(binder.bind(node.expression), t.TEXT, "implicit", binder.params)
+    if isinstance(mark, n.Const) and isinstance(mark.value, str) and len(mark.value) > 1:
+        raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise SqlError("0A000", "ESCAPE of anything but LIKE is not supported")
     return _like(binder, node.this, mark)
 
 
@@ -283,9 +286,6 @@ def _like(binder: ExprBinder, node: exp.Expression, escape: n.Expr) -> n.Expr:
         raise NotOwn("LIKE ANY")
     arg, pattern = binder.bind(node.this), binder.bind(node.expression)
     insensitive = isinstance(node, exp.ILike)
-    for one in (arg, pattern):
-        if one.type.base is Base.BYTEA:
-            raise NotOwn("LIKE on bytea")
     arg, pattern = (
         _like_side(binder, arg, pattern, insensitive),
         _like_side(binder, pattern, arg, insensitive),
@@ -299,11 +299,16 @@ def _like_side(binder: ExprBinder, side: n.Expr, other: n.Expr, insensitive: boo
     if base is Base.CHAR and side.type.length is not None:
         # LIKE, unlike comparison, sees the blanks that CHAR(n) is padded with.
         width = side.type.length
-        return n.Call(t.TEXT, n.Function("pad", lambda text: text.ljust(width)), (side,))
+        return n.Call(t.TEXT, _padding(width), (side,))
     if base not in {Base.TEXT, Base.VARCHAR, Base.CHAR, Base.NAME, Base.CHAR_BYTE, Base.UNKNOWN}:
         symbol = "~~*" if insensitive else "~~"
         raise no_operator(symbol, [side.type, other.type])
     return coerce(side, t.TEXT, "implicit", binder.params)
+
+
+@functools.lru_cache(maxsize=256)
+def _padding(width: int) -> n.Function:
+    return n.Function("pad", lambda text: text.ljust(width), duck=f"rpad({{0}}, {width}, ' ')")
 
 
 def negated(condition: n.Expr) -> n.Expr:
@@ -383,7 +388,7 @@ def _settled_case(case: n.Case) -> n.Expr:
         return case
     kept: list[tuple[n.Expr, n.Expr]] = []
     default = case.default
-    if not any(isinstance(when, n.Const) for when, _ in case.whens) or n.is_foreign(case):
+    if not any(isinstance(when, n.Const) for when, _ in case.whens) or n.foreign_reason(case):
         return case
     for when, then in case.whens:
         if isinstance(when, n.Const):

@@ -41,6 +41,7 @@ class Function(Struct, frozen=True, eq=False):
         needs_clock: called with the :class:`~herdpy_sql.storage.Clock` before the arguments.
         duck: of an operator, DuckDB's text with a place such as ``{0}`` for each operand; or what makes it of
             the :class:`~herdpy_sql.duck.Digits` that it may have and the typed operands.
+        foreign: why own plans do not call it, of a function that the columnar engine alone has.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Function(Struct, frozen=True, eq=False):
     strict: bool = True
     needs_clock: bool = False
     duck: str | Callable[..., Typed] = ""
+    foreign: str = ""
 
 
 NOT_OWN = Function("not own", lambda: None)
@@ -95,11 +97,12 @@ class Call(Expr, frozen=True):
 class Chain(Expr, frozen=True):
     """A long left-deep run of operators, flattened: ``first``, then step by step.
 
-    A step is (function, right operand), or (function, None) for a cast of what is there so far.
+    A step is (function, right operand, type of what it gives), with None for the operand of a cast of what is
+    there so far.
     """
 
     first: Expr
-    steps: tuple[tuple[Function, Expr | None], ...]
+    steps: tuple[tuple[Function, Expr | None, SqlType], ...]
 
 
 class Comparison(Expr, frozen=True):
@@ -252,6 +255,10 @@ class Foreign(Expr, frozen=True):
     Aggregates and columns inside decide which rows there are, so no folding may drop it.
     """
 
+    def label(self) -> str:
+        """What it is, for EXPLAIN and for the message of own plans, which refuse it."""
+        raise NotImplementedError
+
 
 TRUE = Const(BOOLEAN, True)
 FALSE = Const(BOOLEAN, False)
@@ -274,7 +281,7 @@ def _of_case(expr: Case) -> tuple[Expr, ...]:
 
 
 def _of_chain(expr: Chain) -> tuple[Expr, ...]:
-    return (expr.first, *(right for _, right in expr.steps if right is not None))
+    return (expr.first, *(right for _, right, _ in expr.steps if right is not None))
 
 
 _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
@@ -314,9 +321,19 @@ def is_volatile(expr: Expr) -> bool:
     return any(isinstance(one, Random | SequenceCall) for one in walk(expr))
 
 
-def is_foreign(expr: Expr) -> bool:
-    """Whether a part of it is :class:`Foreign`."""
-    return any(isinstance(one, Foreign) for one in walk(expr))
+def foreign_reason(expr: Expr) -> str:
+    """Why own plans do not evaluate it; empty where they do."""
+    stack = [expr]
+    while stack:
+        one = stack.pop()
+        parts = _PARTS.get(type(one))
+        if parts is not None:
+            if isinstance(one, Call | Cast) and one.function is not None and one.function.foreign:
+                return one.function.foreign
+            stack.extend(parts(one))
+        elif isinstance(one, Foreign):
+            return one.label()
+    return ""
 
 
 def is_constant(expr: Expr) -> bool:
@@ -326,7 +343,7 @@ def is_constant(expr: Expr) -> bool:
             return False
         if isinstance(one, Call | Cast) and one.function is not None and one.function.needs_clock:
             return False
-        if isinstance(one, Chain) and any(function.needs_clock for function, _ in one.steps):
+        if isinstance(one, Chain) and any(function.needs_clock for function, _, _ in one.steps):
             return False
     return True
 
@@ -358,7 +375,7 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
         case Call() | SequenceCall() | Coalesce() | Extreme() | And() | Or():
             return replace(expr, args=tuple(rebuild(arg, change) for arg in expr.args))
         case Chain():
-            steps = tuple((f, None if right is None else rebuild(right, change)) for f, right in expr.steps)
+            steps = tuple((f, right and rebuild(right, change), given) for f, right, given in expr.steps)
             return replace(expr, first=rebuild(expr.first, change), steps=steps)
         case Comparison() | Distinct():
             return replace(expr, left=rebuild(expr.left, change), right=rebuild(expr.right, change))

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from herdpy_sql import types as t
+from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.casts import STRINGS, castable
 from herdpy_sql.expr.coerce import Params, coerce, settle
@@ -20,7 +21,7 @@ from herdpy_sql.values.reg_types import REG_TYPES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_CONCAT = n.Function("||", lambda left, right: left + right)
+_CONCAT = n.Function("||", lambda left, right: left + right, duck="({0} || {1})")
 _WIDEST = {base: place for place, base in enumerate(MOMENTS)}
 
 
@@ -161,11 +162,7 @@ def library_call(
     if found is None:
         return None
     if found.routine.refused:
-        raise NotOwn(found.routine.refused)
-    if found.routine.setof:
-        raise NotOwn(f"set-returning {name}")
-    if found.routine.context or any(one.base in REG_TYPES for one in found.args):
-        raise NotOwn(f"{name}, which looks things up in the catalog")
+        raise SqlError("0A000", found.routine.refused)
     coerced = tuple(
         settle(arg, params) if arg.type == wanted else coerce(arg, wanted, "implicit", params)
         for arg, wanted in zip(args, found.args, strict=True)
@@ -174,8 +171,26 @@ def library_call(
     return folded(n.Call(found.result, _function(found), coerced))
 
 
+class LibraryFunction(n.Function, frozen=True, eq=False):
+    """A function of the library, as it was resolved for the types of a call."""
+
+    resolved: Resolved | None = None
+
+
 @functools.lru_cache(maxsize=4096)
-def _function(found: Resolved) -> n.Function:
+def _function(found: Resolved) -> LibraryFunction:
     """The same object for the same call, so that equal expressions are found to be equal."""
     chosen = found.routine
-    return n.Function(chosen.name, routine_of(found), strict=chosen.strict, needs_clock=chosen.clocked)
+    foreign = ""
+    if chosen.setof:
+        foreign = f"set-returning {chosen.name}"
+    elif chosen.context or any(one.base in REG_TYPES for one in found.args):
+        foreign = f"{chosen.name}, which looks things up in the catalog"
+    return LibraryFunction(
+        chosen.name,
+        routine_of(found),
+        strict=chosen.strict,
+        needs_clock=chosen.clocked,
+        foreign=foreign,
+        resolved=found,
+    )

@@ -34,11 +34,13 @@ def _label(expr: n.Expr) -> str:
         case n.Call(function=function):
             return f"call {function.name}"
         case n.Chain(steps=steps):
-            return "run of " + ", ".join(function.name for function, _ in steps)
+            return "run of " + ", ".join(function.name for function, _, _ in steps)
         case n.Comparison(op=op):
             return f"comparison {op}"
         case n.Cast(function=function):
             return "cast" if function is not None else "cast without conversion"
+        case n.Foreign():
+            return expr.label()
         case n.SequenceCall(name=name) | n.Random(name=name):
             return f"call {name}"
         case n.Now(what=what):

@@ -135,7 +135,7 @@ def is_immutable(expr: Expr) -> bool:
 def _needs_clock(expr: Expr) -> bool:
     if isinstance(expr, Call | Cast):
         return expr.function is not None and expr.function.needs_clock
-    return isinstance(expr, Chain) and any(function.needs_clock for function, _ in expr.steps)
+    return isinstance(expr, Chain) and any(function.needs_clock for function, _, _ in expr.steps)
 
 
 def _refuse_parameters(params: Params) -> None:

@@ -11,7 +11,6 @@ BookieServiceInfoFormat in proto/DataFormats.proto.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from herdpy.bookkeeper.errors import BookieUnavailableError, Outcome, ZooKeeperUnavailableError
 from herdpy.bookkeeper.metadata.ledger_metadata import is_bookie_id
-from herdpy.bookkeeper.metadata.znodes import Listeners, Watch, Znode, Znodes
+from herdpy.bookkeeper.metadata.znodes import Listeners, Watch, WatchedChildren, Znodes
 from herdpy.bookkeeper.wire.proto.data_formats_pb2 import BookieServiceInfoFormat
 
 _log = logging.getLogger("herdpy.bookkeeper.registry")
@@ -52,10 +51,13 @@ class Registry:
         root: the absolute path of the ledgers.
         """
         available = f"{root.rstrip('/')}/available"
-        self._available = _Group(znodes, available, self._changed)
-        self._readonly = _Group(znodes, f"{available}/{_READONLY}", self._changed)
+        self._available = self._watched(znodes, available)
+        self._readonly = self._watched(znodes, f"{available}/{_READONLY}")
         self._last_known: dict[str, BookieAddress] = {}
         self._listeners: Listeners[[]] = Listeners()
+
+    def _watched(self, znodes: Znodes, path: str) -> WatchedChildren[BookieAddress]:
+        return WatchedChildren(znodes, path, parse_service_info, self._changed, counts=is_bookie_id)
 
     async def start(self, timeout_s: float = 30.0) -> None:
         """Begin to watch; returns once all bookies of this moment are known.
@@ -84,12 +86,12 @@ class Registry:
     @property
     def available(self) -> Mapping[str, BookieAddress]:
         """The bookies that take writes, by id."""
-        return MappingProxyType(self._available.addresses)
+        return MappingProxyType(self._available.records)
 
     @property
     def readonly(self) -> Mapping[str, BookieAddress]:
         """The bookies that only take reads, by id."""
-        return MappingProxyType(self._readonly.addresses)
+        return MappingProxyType(self._readonly.records)
 
     def address(self, bookie_id: str) -> tuple[str, int]:
         """Where to reach a bookie: as registered, else as last registered, else as its id says.
@@ -98,8 +100,8 @@ class Registry:
             BookieUnavailableError: nobody knows.
         """
         found = (
-            self._available.addresses.get(bookie_id)
-            or self._readonly.addresses.get(bookie_id)
+            self._available.records.get(bookie_id)
+            or self._readonly.records.get(bookie_id)
             or self._last_known.get(bookie_id)
             or address_in_id(bookie_id)
         )
@@ -120,65 +122,6 @@ class Registry:
             if len(self._last_known) > _MAX_LAST_KNOWN:
                 del self._last_known[next(iter(self._last_known))]
         self._listeners.tell()
-
-
-class _Group:
-    """The bookies registered below one znode."""
-
-    def __init__(
-        self, znodes: Znodes, path: str, changed: Callable[[str, BookieAddress | None], None]
-    ) -> None:
-        self.addresses: dict[str, BookieAddress] = {}
-        self.complete = asyncio.Event()
-        """Set once the children, and the data of each of them, have been read."""
-        self._znodes = znodes
-        self._path = path
-        self._changed = changed
-        self._watch: Watch | None = None
-        self._members: dict[str, Watch] = {}
-        self._unread: set[str] = set()
-
-    def start(self) -> None:
-        if self._watch is None:
-            self._watch = self._znodes.watch_children(self._path, self._listed)
-
-    def close(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        for watch in self._members.values():
-            watch.cancel()
-        self._members.clear()
-
-    def _listed(self, names: list[str] | None) -> None:
-        present = {name for name in names or () if is_bookie_id(name)}
-        for bookie_id in [known for known in self._members if known not in present]:
-            self._members.pop(bookie_id).cancel()
-            self._unread.discard(bookie_id)
-            self._set(bookie_id, None)
-        for bookie_id in sorted(present - self._members.keys()):
-            self._unread.add(bookie_id)
-            self._members[bookie_id] = self._znodes.watch_data(
-                f"{self._path}/{bookie_id}", functools.partial(self._read, bookie_id)
-            )
-        self._check_complete()
-
-    def _read(self, bookie_id: str, znode: Znode | None) -> None:
-        self._unread.discard(bookie_id)
-        self._set(bookie_id, None if znode is None else parse_service_info(bookie_id, znode.data))
-        self._check_complete()
-
-    def _check_complete(self) -> None:
-        if not self._unread:
-            self.complete.set()
-
-    def _set(self, bookie_id: str, address: BookieAddress | None) -> None:
-        if self.addresses.get(bookie_id) == address:
-            return
-        if address is None:
-            del self.addresses[bookie_id]
-        else:
-            self.addresses[bookie_id] = address
-        self._changed(bookie_id, address)
 
 
 def parse_service_info(bookie_id: str, data: bytes) -> BookieAddress | None:

@@ -16,7 +16,7 @@ import enum
 import functools
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, Protocol
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from herdpy.backoff import Backoff
 from herdpy.bookkeeper.errors import SessionExpiredError, ZooKeeperUnavailableError
@@ -186,6 +186,15 @@ class Listeners(Generic[P]):
         for key, callback in self._all.items():
             loop.call_soon(self._call, key, functools.partial(callback, *arguments, **named))
 
+    def tell_now(self, *arguments: P.args, **named: P.kwargs) -> None:
+        """Call each back, in this turn of the loop."""
+        for key, callback in list(self._all.items()):
+            try:
+                self._call(key, functools.partial(callback, *arguments, **named))
+            except Exception as error:  # noqa: BLE001 -- the others must hear of it too
+                context = {"message": "a listener failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+
     def clear(self) -> None:
         """Tell nobody any more."""
         self._all.clear()
@@ -202,6 +211,92 @@ class _Cancellation:
 
     def cancel(self) -> None:
         self._everyone.pop(self._key, None)
+
+
+# Children.
+
+T = TypeVar("T")
+
+
+class WatchedChildren(Generic[T]):
+    """The children of a znode and what they hold, kept up to date by watches.
+
+    Attributes:
+        records: what is there, by name.
+        complete: set once every child has been read for the first time.
+    """
+
+    def __init__(
+        self,
+        znodes: Znodes,
+        path: str,
+        parse: Callable[[str, bytes], T | None],
+        changed: Callable[[str, T | None], None],
+        *,
+        counts: Callable[[str], bool] = lambda _name: True,
+    ) -> None:
+        """Args:
+        parse: a record, of a child's name and its data; None for none.
+        changed: called after each change of ``records`` with the name, and None when it is gone.
+        counts: whether a child of this name is one of them.
+        """
+        self.records: dict[str, T] = {}
+        self.complete = asyncio.Event()
+        self._znodes = znodes
+        self._path = path
+        self._parse = parse
+        self._changed = changed
+        self._counts = counts
+        self._watch: Watch | None = None
+        self._children: dict[str, Watch] = {}
+        self._unread: set[str] = set()
+
+    def start(self) -> None:
+        """Watch from now on."""
+        if self._watch is None:
+            self._watch = self._znodes.watch_children(self._path, self._listed)
+
+    def close(self) -> None:
+        """Watch no more; ``records`` stay."""
+        if self._watch is not None:
+            self._watch.cancel()
+        for watch in self._children.values():
+            watch.cancel()
+        self._children.clear()
+
+    def _listed(self, names: list[str] | None) -> None:
+        present = {name for name in names or () if self._counts(name)}
+        for name in [known for known in self._children if known not in present]:
+            self._children.pop(name).cancel()
+            self._unread.discard(name)
+            self._set(name, None)
+        for name in sorted(present - self._children.keys()):
+            self._unread.add(name)
+            self._children[name] = self._znodes.watch_data(
+                f"{self._path}/{name}", functools.partial(self._read, name)
+            )
+        self._check_complete()
+
+    def _read(self, name: str, znode: Znode | None) -> None:
+        if name not in self._children:
+            return
+        record = None if znode is None else self._parse(name, znode.data)
+        self._unread.discard(name)
+        self._set(name, record)
+        self._check_complete()
+
+    def _set(self, name: str, record: T | None) -> None:
+        if self.records.get(name) == record:
+            return
+        if record is None:
+            del self.records[name]
+        else:
+            self.records[name] = record
+        self._changed(name, record)
+
+    def _check_complete(self) -> None:
+        if not self._unread:
+            self.complete.set()
 
 
 # Trying a change again.

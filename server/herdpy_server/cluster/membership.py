@@ -18,7 +18,7 @@ from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own
 from herdpy_server.cluster.errors import MalformedMetadataError, NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord, decode, encode
 from herdpy_server.cluster.lease import Clock, boottime
-from herdpy_server.cluster.session import WatchedChildren, ZooKeeperSession
+from herdpy_server.cluster.session import ZooKeeperSession, watched_records
 
 _log = logging.getLogger("herdpy.cluster")
 
@@ -52,7 +52,7 @@ class Membership:
         self._path = layout.node(own.node)
         self._refused = refused
         self._clock = clock
-        self._others = WatchedChildren(znodes, layout.nodes, NodeRecord, self._node_changed)
+        self._others = watched_records(znodes, layout.nodes, NodeRecord, self._node_changed)
         self._listeners: dict[object, Callable[[str, NodeRecord | None], None]] = {}
         self._away_since_s: dict[str, float] = {}
         self._began_s = clock()

@@ -25,7 +25,7 @@ from herdpy.bookkeeper.metadata.znodes import (
 from herdpy_server.cluster.certain import change, create_own
 from herdpy_server.cluster.layout import DroppedRecord, Layout, Record, decode, encode
 from herdpy_server.cluster.names import NAME, NODE_ID
-from herdpy_server.cluster.session import WatchedChildren
+from herdpy_server.cluster.session import watched_records
 from herdpy_sql.errors import SqlError
 
 MAX_REPLICAS = 100
@@ -137,7 +137,7 @@ class Tablespaces:
         self._znodes = znodes
         self._layout = layout
         self._patience_s = patience_s
-        self._watched = WatchedChildren(znodes, layout.tablespaces, TablespaceInfo, self._notify)
+        self._watched = watched_records(znodes, layout.tablespaces, TablespaceInfo, self._notify)
         self._listeners: dict[object, TablespaceListener] = {}
 
     # -- one

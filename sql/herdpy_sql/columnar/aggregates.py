@@ -17,9 +17,8 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, emit, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.comparisons import order_key
+from herdpy_sql.columnar.comparisons import direction_of, order_key
 from herdpy_sql.columnar.emit import condition
-from herdpy_sql.columnar.queries import direction_of
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import INTEGERS, MAX_DIGITS, TEXTUAL, Typed, numeric_text
 from herdpy_sql.errors import SqlError

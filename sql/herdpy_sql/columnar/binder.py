@@ -17,10 +17,13 @@ from herdpy_sql.columnar.scope import BoundQuery, ScanNeeds, Scope
 from herdpy_sql.duck import MAX_DIGITS, Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.coerce import Params
+from herdpy_sql.expr.nodes import Const
+from herdpy_sql.types import TEXT, UNKNOWN
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
+    from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.library import Resolved
 
 Handler = Callable[["Binder", Any, Scope], Typed]
@@ -83,6 +86,8 @@ class Binder:
         daring: from DARING on, NUMERIC results that might have more digits than a DECIMAL are computed as one
             nevertheless, and BOLD ones of short operands in 64 bits; DuckDB tells when one does not fit.
         dared: how daring the result is at least in one place.
+        notes: the typed trees of clauses, each with what it is for, where they are asked for.
+        level: how many queries are around what is bound.
     """
 
     catalog: Catalog
@@ -98,6 +103,14 @@ class Binder:
     depth: int = 0
     daring: int = CAREFUL
     dared: int = CAREFUL
+    notes: list[tuple[str, Expr]] | None = None
+    level: int = 0
+
+    def note(self, label: str, tree: Expr) -> None:
+        """Keep a tree, where trees are asked for. An untyped literal is TEXT."""
+        if self.notes is not None:
+            settled = Const(TEXT, tree.value) if isinstance(tree, Const) and tree.type == UNKNOWN else tree
+            self.notes.append(("  " * (self.level - 1) + label, settled))
 
     def scope(self, parent: Scope | None) -> Scope:
         """A new scope inside ``parent``."""
@@ -156,7 +169,10 @@ class Binder:
         ``mixed``: keep display scales in columns of their own rather than turning such values to text.
         ``settle``: untyped columns become TEXT.
         """
-        return self.bind_query(self, node, parent, mixed=mixed, settle=settle)
+        self.level += 1
+        found = self.bind_query(self, node, parent, mixed=mixed, settle=settle)
+        self.level -= 1
+        return found
 
     def bind_all(self, nodes: Sequence[exp.Expression], scope: Scope) -> list[Typed]:
         """Several nodes."""

@@ -7,7 +7,7 @@ of nodes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.casts import align
@@ -110,3 +110,11 @@ def order_key(x: Typed) -> str:
     if x.literal is not None and x.base in INTEGERS:  # DuckDB would take it for the number of a column
         return f"CAST({x.sql} AS {duck_type(x.type)})"
     return x.sql
+
+
+def direction_of(ordered: Any) -> str:
+    """An ORDER BY item's direction, NULLs written out: they are last unless DESC or told."""
+    desc = bool(ordered.args.get("desc"))
+    first = ordered.args.get("nulls_first")
+    first = desc if first is None else bool(first)
+    return f"{' DESC' if desc else ''} NULLS {'FIRST' if first else 'LAST'}"

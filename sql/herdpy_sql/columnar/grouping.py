@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, trees
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.comparisons import order_key
 from herdpy_sql.errors import SqlError
@@ -125,7 +125,9 @@ def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[
             ]
             if aliased:
                 inner = aliased[0]
-    x = casts.settle_text(binder, binder.bind(inner, scope))
+    tree, x = trees.bound(binder, inner, scope)
+    binder.note("Group by:", tree)
+    x = casts.settle_text(binder, x)
     if x.agg:
         raise SqlError("42803", "aggregate functions are not allowed in GROUP BY")
     if x.window:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, grouping, relations
+from herdpy_sql.columnar import casts, grouping, relations, trees
 from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.comparisons import order_key
-from herdpy_sql.columnar.emit import condition
+from herdpy_sql.columnar.comparisons import direction_of, order_key
+from herdpy_sql.columnar.emit import entered
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
 from herdpy_sql.columnar.with_queries import bind_with
 from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
@@ -39,14 +39,6 @@ if TYPE_CHECKING:
 def column_key(alias: str, i: int, column: Typed) -> str:
     """What sorts and groups as column ``i`` of the query called ``alias``."""
     return order_key(replace(column, sql=f"{alias}.c{i}"))
-
-
-def direction_of(ordered: Any) -> str:
-    """An ORDER BY item's direction, NULLs written out: they are last unless DESC or told."""
-    desc = bool(ordered.args.get("desc"))
-    first = ordered.args.get("nulls_first")
-    first = desc if first is None else bool(first)
-    return f"{' DESC' if desc else ''} NULLS {'FIRST' if first else 'LAST'}"
 
 
 def output_place(node: Any, outs: Sequence[Typed], clause: str) -> int | None:
@@ -254,7 +246,7 @@ def select_parts(binder: Binder, node: Any, scope: Scope) -> SelectParts:
     where = node.args.get("where")
     if where is not None:
         scope.clause = "WHERE"
-        x = condition(binder, binder.bind(where.this, scope), "WHERE")
+        x = trees.condition(binder, where.this, scope, "WHERE")
         note_bounds(binder, where.this, scope)
         body = f"{body or '(SELECT 1) AS one'} WHERE {x.sql}"
     for window in node.args.get("windows") or ():
@@ -267,7 +259,7 @@ def select_parts(binder: Binder, node: Any, scope: Scope) -> SelectParts:
     having = node.args.get("having")
     condition_ = None
     if having is not None:
-        condition_ = condition(binder, binder.bind(having.this, scope), "HAVING")
+        condition_ = trees.condition(binder, having.this, scope, "HAVING")
         if condition_.window:
             raise SqlError("42P20", "window functions are not allowed in HAVING")
     scope.clause = "ORDER BY"
@@ -296,19 +288,19 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
         if isinstance(item, exp.Star):
             if not scope.star and not scope.rels:
                 raise SqlError("42601", "SELECT * with no tables specified is not valid")
-            outs += _expanded(scope, [_as_it_is(c, scope.number) for c in scope.star])
+            outs += _expanded(binder, scope, [_as_it_is(c, scope.number) for c in scope.star])
             continue
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
             table = identifier(item.args["table"])
             found = scope.relation(table)
             if found is None:
                 raise SqlError("42P01", f'missing FROM-clause entry for table "{table}"')
-            outs += _expanded(scope, [_as_it_is(c, found[0].number) for c in found[1].columns])
+            outs += _expanded(binder, scope, [_as_it_is(c, found[0].number) for c in found[1].columns])
             continue
         inner = item.this if isinstance(item, exp.Alias) else item
-        out = binder.bind(inner, scope)
-
+        tree, out = trees.bound(binder, inner, scope)
         name = identifier(item.args["alias"]) if isinstance(item, exp.Alias) else output_name(inner, out.name)
+        binder.note(f"Output: {name}", tree)
         outs.append(replace(out, name=name, origin=_origin(inner, scope)))
     return outs
 
@@ -330,7 +322,9 @@ def _origin(node: Any, scope: Scope) -> ColumnOrigin | None:
         return None  # it was bound as something else, such as a whole row
 
 
-def _expanded(scope: Scope, columns: list[Typed]) -> list[Typed]:
+def _expanded(binder: Binder, scope: Scope, columns: list[Typed]) -> list[Typed]:
+    for column in columns if binder.notes is not None else ():
+        binder.note(f"Output: {column.name}", entered(column, exp.column(str(column.name))))
     if not scope.grouped:
         return columns
     own = scope.number
@@ -361,7 +355,9 @@ def _order(
         if place is not None:
             items.append((direction, place, None))
             continue
-        x = casts.settle_text(binder, binder.bind(inner, scope))
+        tree, x = trees.bound(binder, inner, scope)
+        binder.note("Order by:", tree)
+        x = casts.settle_text(binder, x)
         if distinct is not None and distinct.args.get("on") is None:
             same = [i for i, out in enumerate(outs) if out.sql == x.sql]
             if not same:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.catalog import ColumnOrigin, Table
-from herdpy_sql.columnar import casts, set_returning
+from herdpy_sql.columnar import casts, set_returning, trees
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.emit import comparable, condition
+from herdpy_sql.columnar.emit import comparable
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
@@ -397,7 +397,7 @@ def _join(binder: Binder, left: FromItem, join: Any, scope: Scope, before: list[
         return _using(binder, left, right, using, side, word, scope)
     inner = scope.inside(left.star + right.star, rels)
     inner.clause = "JOIN/ON"
-    x = condition(binder, binder.bind(join.args["on"], inner), "JOIN/ON")
+    x = trees.condition(binder, join.args["on"], inner, "JOIN/ON")
     if not side:
         note_bounds(binder, join.args["on"], inner)
     return FromItem(f"{left.sql} {word} {right.sql} ON {x.sql}", rels, left.star + right.star)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
     from herdpy_sql.columnar.scope import ScanNeeds
+    from herdpy_sql.expr.nodes import Expr
 
 _MARK = re.compile(r"\$(\d+)")
 
@@ -41,6 +42,7 @@ def translate(
     targets: Sequence[SqlType | None] | None = None,
     given: Mapping[str, Given] | None = None,
     context: bool = False,
+    notes: list[tuple[str, Expr]] | None = None,
 ) -> ColumnarQuery:
     """The meaning of a SELECT, VALUES, TABLE, set operation or WITH query over ``catalog``.
 
@@ -49,13 +51,14 @@ def translate(
         param_types: types of parameters that the client gave (UNKNOWN: to be inferred).
         targets: types that the columns' untyped literals and parameters shall take (INSERT ... SELECT).
         given: relations by name that are handed over with the question.
+        notes: gets the typed trees of the query's clauses, each with what it is for.
         context: the query will run in a context that functions of the catalog look things up in.
 
     Raises:
         SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
             and not supported.
     """
-    found, dared = _translated(query, catalog, param_types, targets, given, daring=BOLD)
+    found, dared = _translated(query, catalog, param_types, targets, given, daring=BOLD, notes=notes)
     for routine in found.routines if not context else ():
         if routine.routine.context:
             raise SqlError("0A000", f"{routine.name} is supported in queries alone, not in this statement")
@@ -84,10 +87,11 @@ def _translated(
     given: Mapping[str, Given] | None,
     *,
     daring: int,
+    notes: list[tuple[str, Expr]] | None = None,
 ) -> tuple[ColumnarQuery, int]:
     """As :func:`translate`; and how boldly more digits were taken to fit than are known to."""
     params = Params(param_types)
-    binder = Binder(catalog, queries.bind_query, given=given or {}, params=params, daring=daring)
+    binder = Binder(catalog, queries.bind_query, given=given or {}, params=params, daring=daring, notes=notes)
     try:
         bound = binder.query(query, None, settle=targets is None)
     except RecursionError:

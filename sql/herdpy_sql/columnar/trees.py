@@ -51,6 +51,26 @@ def tree_binder(binder: Binder, scope: Scope) -> ExprBinder:
     return ExprBinder(place, binder.params, _BOUND, place.bound, binder.depth)
 
 
+def bound(binder: Binder, node: exp.Expression, scope: Scope) -> tuple[n.Expr, Typed]:
+    """The tree of an expression, and DuckDB's text of it."""
+    node = bare(node)
+    if type(node) not in _BOUND:
+        x = binder.bind(node, scope)
+        return entered(x, node), x
+    tree = tree_binder(binder, scope).bind(node)
+    return tree, emit(binder, tree, scope)
+
+
+def condition(binder: Binder, node: exp.Expression, scope: Scope, clause: str) -> Typed:
+    """A condition of a query; SqlError 42804 naming the clause where it is not BOOLEAN."""
+    tree = tree_binder(binder, scope).condition(node, clause)
+    binder.note(f"{_LABELS[clause]}:", tree)
+    return emit(binder, tree, scope)
+
+
+_LABELS = {"WHERE": "Condition", "HAVING": "Condition of groups", "JOIN/ON": "Condition of join"}
+
+
 def _comparison(tree: ExprBinder, node: Any) -> n.Expr:
     """A comparison; one with ANY, ALL or a subquery's row is the columnar binder's."""
     right = quantifier(bare(node.expression))

@@ -15,9 +15,8 @@ from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.aggregates import AGGREGATES, Frame, bind_aggregate
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.comparisons import order_key
+from herdpy_sql.columnar.comparisons import direction_of, order_key
 from herdpy_sql.columnar.emit import condition
-from herdpy_sql.columnar.queries import direction_of
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
 from herdpy_sql.errors import SqlError

@@ -131,7 +131,8 @@ class Plan:
             return [f"Output: {column.name} {column.type}" for column in self.columns or ()]
         lines: list[str] = []
         for label, expr in self.bound:
-            lines += [label, *tree_lines(expr, "  ")]
+            indent = " " * (len(label) - len(label.lstrip()))
+            lines += [label, *tree_lines(expr, indent + "  ")]
         return lines
 
     def command_tag(self, count: int) -> str:

@@ -15,19 +15,24 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Row
+    from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
 
 class ColumnarSelect(Plan):
-    """A SELECT whose rows are those of ``source``, its ColumnarQuery; ``reason`` is why it is not own."""
+    """A SELECT whose rows are those of ``source``, its ColumnarQuery; ``reason`` is why it is not own.
+
+    ``bound`` has the typed trees of its clauses where ``settings.verbose`` asked for them.
+    """
 
     tag = "SELECT"
     read_only = True
     engine = "columnar"
 
-    def __init__(self, query: Any, reason: str) -> None:
+    def __init__(self, query: Any, reason: str, bound: tuple[tuple[str, Expr], ...] = ()) -> None:
+        self.bound = bound
         self.source = query
         self.columns: tuple[OutputColumn, ...] = query.columns
         self.param_types = query.param_types
@@ -42,7 +47,7 @@ class ColumnarSelect(Plan):
         return ColumnarSelect(replace(self.source, param_types=tuple(param_types)), self.reason)
 
     def typed_tree(self) -> list[str]:
-        """The outputs with their types, the columns that each scan reads, and the query for DuckDB."""
+        """The trees of its clauses, or its outputs with their types; what each scan reads; DuckDB's query."""
         lines = super().typed_tree()
         for scan in self.source.scans:
             columns = [scan.table.columns[position] for position in scan.positions]
@@ -70,5 +75,7 @@ def columnar_select(
         return of_system
     from herdpy_sql.columnar import translate
 
+    notes: list[tuple[str, Expr]] | None = [] if settings.verbose else None
     types, given = settings.param_types, settings.given
-    return ColumnarSelect(translate(tree, catalog, types, targets=targets, given=given), reason)
+    query = translate(tree, catalog, types, targets=targets, given=given, notes=notes)
+    return ColumnarSelect(query, reason, tuple(notes or ()))

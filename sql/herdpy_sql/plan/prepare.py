@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
@@ -122,9 +123,10 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
     """The plan of a command; ``EXPLAIN`` and ``DECLARE`` have a statement within."""
     if command.name == "EXPLAIN":
         assert command.inner is not None
-        inner = _prepare(command.inner, catalog, settings)
         options = command.options
-        typed_tree = inner.typed_tree() if "VERBOSE" in options else ()
+        verbose = "VERBOSE" in options
+        inner = _prepare(command.inner, catalog, replace(settings, verbose=verbose))
+        typed_tree = inner.typed_tree() if verbose else ()
         return Explain(inner, "ANALYZE" in options, "JSON" in options, tuple(typed_tree))
     if isinstance(command, TypeCommand):
         return objects.plan_type(command, catalog)

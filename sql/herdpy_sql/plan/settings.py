@@ -44,6 +44,7 @@ class PlanSettings:
     Attributes:
         engine: "auto", or one engine by force (0A000 where it cannot).
         scan_only: no access path but the full scan, for tests that compare.
+        verbose: the plan keeps the typed trees that EXPLAIN (VERBOSE) prints, of columnar queries too.
         given: what WITH queries that change data give to the statement, by their names.
         system_query: the plan of a query with these types of parameters and targets where it is about the
             system catalog, else None.
@@ -54,6 +55,7 @@ class PlanSettings:
     param_types: tuple[SqlType, ...] = ()
     given: Mapping[str, Given] = field(default_factory=dict)
     system_query: SystemQuery = _no_system_query
+    verbose: bool = False
 
     def params(self) -> Params:
         """A fresh collector of parameters' types."""

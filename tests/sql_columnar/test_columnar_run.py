@@ -268,7 +268,7 @@ def test_deep_expressions_are_refused_not_fatal() -> None:
     tree = sqlglot.parse_one("SELECT 1", dialect="postgres")
     inner = tree.expressions[0]
     for _ in range(400):
-        inner = sqlglot.exp.Paren(this=inner)
+        inner = sqlglot.exp.Abs(this=inner)
     with pytest.raises(SqlError) as caught:
         translate(sqlglot.exp.Select(expressions=[inner]), CATALOG)
     assert caught.value.sqlstate == "54001"

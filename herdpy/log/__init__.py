@@ -7,7 +7,7 @@ how results come back; ``commit_log`` is the interface; ``file_*``, ``ledger_lis
 snapshots for readers of the log.
 """
 
-from herdpy.log.commit_log import Append, CommitLog, LogSettings
+from herdpy.log.commit_log import Append, CommitLog, LastWait, LogSettings
 from herdpy.log.entry import LogEntry, Transaction, TransactionAssembler
 from herdpy.log.errors import (
     AheadOfLogError,
@@ -74,6 +74,7 @@ __all__ = [
     "FileLog",
     "Insert",
     "InsertBatch",
+    "LastWait",
     "LedgerInfo",
     "LedgerListConflictError",
     "LoadBatch",

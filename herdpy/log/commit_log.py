@@ -9,9 +9,9 @@ another: nothing here assumes that writing is local, that it is synchronous, or 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
@@ -36,6 +36,37 @@ class Append(Wait[LSN]):
         super().__init__()
         self.transaction = transaction
         self.lsn: LSN | None = None
+
+
+class LastWait(Wait[object]):
+    """A commit of its own that a statement waits for with nothing left to do but to answer.
+
+    Whoever drives the statement may take it up again without the engine's turn.
+    """
+
+    __slots__ = ("_append",)
+
+    def __init__(self, append: Append) -> None:
+        super().__init__()
+        self._append = append
+
+    def done(self) -> bool:
+        return self._append.done()
+
+    def result(self) -> object:
+        return self._append.result()
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        self._append.when_done(callback)
+
+    def block(self, timeout_s: float | None = None) -> bool:
+        return self._append.block(timeout_s)
+
+    def __await__(self) -> Generator[Any, None, object]:
+        if not self._append.done():
+            self._asyncio_future_blocking = True
+            yield self
+        return self._append.result()
 
 
 #: Called with appends in log order, before they are resolved. The error is None when they are

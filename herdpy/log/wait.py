@@ -1,9 +1,10 @@
 """Something that will happen: a commit made durable, a lock granted, a worker's answer.
 
-The engine is written as coroutines without a transport. They ``await`` a :class:`Wait`, and who
-drives them decides what that means: :func:`run_blocking` (a thread of an application) blocks until
-it is done, an asyncio task (the server's loop) is resumed on its own loop. Results are set from
-any thread. This is the lowest module that waits; it knows nothing of logs.
+The engine is written as coroutines without a transport. They ``await`` a :class:`Wait`, and who drives them
+decides what that means: :func:`run_blocking` (a thread of an application) blocks until it is done, an asyncio
+task (the server's loop) is resumed on its own loop. Results are set from any thread. :class:`Work` is done by
+who waits for it, or in an executor of its loop; a :class:`Pause` only gives others their turn. This is the
+lowest module that waits; it knows nothing of logs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -161,6 +163,50 @@ class OwnWait(Wait[T]):
     def cancel(self, msg: Any = None) -> bool:
         self.fail(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
         return True
+
+
+class Work(Wait[T]):
+    """A call that is made by whoever waits for it: in the blocked thread, or in the loop's executor.
+
+    The engine is free for others meanwhile: the call may only touch what is its own, such as a
+    snapshot.
+    """
+
+    __slots__ = ("_call", "_threads")
+
+    def __init__(self, call: Callable[[], T], threads: Executor | None = None) -> None:
+        """``threads`` are those of a loop that waits; None: its own, which are few."""
+        super().__init__()
+        self._call = call
+        self._threads = threads
+
+    def _perform(self) -> None:
+        try:
+            self.resolve(self._call())
+        except BaseException as error:  # noqa: BLE001 - handed to the coroutine that waits
+            self.fail(error)
+
+    def block(self, timeout_s: float | None = None) -> bool:
+        self._perform()
+        return True
+
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
+        super().add_done_callback(callback, context=context)
+        asyncio.get_running_loop().run_in_executor(self._threads, self._perform)
+
+
+class Pause(Wait[None]):
+    """Lets others have a turn in the middle of long work."""
+
+    __slots__ = ()
+
+    def block(self, timeout_s: float | None = None) -> bool:
+        self.resolve(None)
+        return True
+
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
+        asyncio.get_running_loop().call_soon(callback, self, context=context)
+        self.resolve(None)
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -20,11 +20,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from herdpy.log import Append
+from herdpy.log import Append, LastWait
 from herdpy.log.published import PublishedManifest, PublishedSnapshotError
 from herdpy.log.wait import run_blocking
 from herdpy_server.publishing.snapshot import Progress, applied_state, moment_of, there, write_snapshot
-from herdpy_server.sessions import LastWait, Session
+from herdpy_server.sessions import Session
 from herdpy_server.shelter import Shelter, ShelteredCall
 from herdpy_server.tablespace_host import DatabaseSettings, OpenDirectory, is_closed, is_closing
 from herdpy_sql.errors import SqlError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from herdpy_server.tablespace.work import Pause
+from herdpy.log.wait import Pause
 from herdpy_sql.errors import SqlError
 from tests.simulation.sim_clients import EXPECTED, Client, Interrupted
 from tests.simulation.sim_history import ViolationError

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from herdpy.log.entry import Transaction
+from herdpy.log.wait import Pause
 from herdpy_server.sessions import time_slices
-from herdpy_server.tablespace.work import Pause
 from tests.pgwire.servers import ThreadServer
 
 ROWS = 6000

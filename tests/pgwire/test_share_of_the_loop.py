@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from herdpy.log.wait import Pause
 from herdpy_server.sessions import time_slices
-from herdpy_server.tablespace.work import Pause
 from tests.pgwire.fed import Fed, feeding
 from tests.pgwire.servers import ThreadServer
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from herdpy.log.wait import OwnWait, Wait
+from herdpy.log.wait import OwnWait, Pause, Wait, Work
 from herdpy_server.serving import Driver, Run
-from herdpy_server.tablespace.work import Pause, Work
 from herdpy_sql.errors import SqlError
 from tests.serving.conftest import served, sql
 

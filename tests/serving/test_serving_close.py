@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from herdpy.log.wait import Work
 from herdpy_server.embedded import opened
 from herdpy_server.serving import ServedDatabase
-from herdpy_server.tablespace.work import Work
 from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_sql.errors import SqlError
 from tests.serving.conftest import DiskGate, sql

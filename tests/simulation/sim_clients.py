@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from herdpy_server.tablespace.work import Pause
+from herdpy.log.wait import Pause
 from herdpy_sql.errors import SqlError
 from tests.simulation.sim_history import History, ViolationError
 

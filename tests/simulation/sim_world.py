@@ -19,13 +19,12 @@ from typing import Any
 import lmdb
 
 from herdpy.log import LSN, START, FileLog, LogError, LogSettings, TransactionAssembler, run_blocking
-from herdpy.log.wait import Wait
+from herdpy.log.wait import Pause, Wait, Work
 from herdpy_server.sessions import PlanCache, Session
 from herdpy_server.store import NoLocks, Store, Workspace, probe
 from herdpy_server.store.apply import AppliedState
 from herdpy_server.store.tables import TableOps
 from herdpy_server.tablespace import Checkpointer, LockWait, Tablespace
-from herdpy_server.tablespace.work import Pause, Work
 from herdpy_sql.columnar import Limits
 from tests.simulation.sim_clients import ACCOUNTS, BALANCE, COUNTERS, SCHEMA, Client, Interrupted
 from tests.simulation.sim_disk import Crash, SimDisk

@@ -18,9 +18,9 @@ import pytest
 
 import herdpy
 from herdpy.dbapi import link
+from herdpy.log.wait import Work
 from herdpy_server.embedded import Database, opened
 from herdpy_server.tablespace import LockWait
-from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 
 ACCOUNTS = 8

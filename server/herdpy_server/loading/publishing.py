@@ -22,11 +22,11 @@ import numpy as np
 
 from herdpy.log import LogError
 from herdpy.log.records import Delete, Insert, InsertBatch, LoadBatch, LoadDone, LoadOp, StagedPart, Update
+from herdpy.log.wait import Pause
 from herdpy_server.loading.load import LoadMode
 from herdpy_server.loading.rows import KeptRows, RowMaker
 from herdpy_server.store.batches import Expanded, to_stream
 from herdpy_server.tablespace import sql_error
-from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.drop import truncated
 from herdpy_sql.plan.rules import noting

@@ -17,10 +17,10 @@ import pyarrow as pa
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.arrow_bytes import batch_to_keys
 from herdpy.codec.arrow_conform import OutOfRangeError, conform
+from herdpy.log.wait import Work
 from herdpy_server.loading.load import LoadMode, staged_schema
 from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.store.batches import Expanded, expand
-from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.rules import has_volatile_default
 from herdpy_sql.staged import staged_positions

@@ -17,8 +17,8 @@ from typing import Protocol
 import msgspec
 
 from herdpy.log.files import replace_file
+from herdpy.log.wait import Work
 from herdpy_server.roles.passwords import Verifier
-from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 
 FILE_NAME = "users.json"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from herdpy.log.wait import Work
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import (
     Change,
@@ -26,7 +27,6 @@ from herdpy_server.roles.role import (
     no_role,
     replaced,
 )
-from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM, RightsDefinition
 from herdpy_sql.plan.names import checked_name

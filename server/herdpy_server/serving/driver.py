@@ -17,13 +17,12 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdpy.log import Append
-from herdpy.log.wait import Wait
-from herdpy_server.sessions import LastWait, Session
+from herdpy.log import Append, LastWait
+from herdpy.log.wait import Wait, Work
+from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace import Directory
-from herdpy_server.tablespace.work import Work
 from herdpy_server.tablespace_host import TablespaceHost
 from herdpy_server.workers.pool import WorkerPool
 from herdpy_server.workers.scheduler import WorkerSettings

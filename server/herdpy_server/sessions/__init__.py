@@ -6,11 +6,9 @@ from herdpy_server.sessions.plans import Declared, PlanCache, PreparedStatement,
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session, SimpleQuery
-from herdpy_server.tablespace.work import LastWait
 
 __all__ = [
     "Declared",
-    "LastWait",
     "PlanCache",
     "Portal",
     "PreparedStatement",

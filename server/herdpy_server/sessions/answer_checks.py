@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy.log import Append, LogError
+from herdpy.log import Append, LastWait, LogError
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, lost, sql_error
-from herdpy_server.tablespace.work import LastWait
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import CatalogQuery
 

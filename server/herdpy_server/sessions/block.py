@@ -13,6 +13,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, cast
 
 from herdpy.log import LogError
+from herdpy.log.wait import Pause
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
 from herdpy_server.sessions.answer_checks import AnswerChecks
 from herdpy_server.sessions.identity import Identity, Observer, SessionDirectory
@@ -22,7 +23,6 @@ from herdpy_server.sessions.time_slices import is_large, let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
 from herdpy_server.store import Mark
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, sql_error
-from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.sequences import SequenceMemory
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
 from herdpy.codec.arrow_conform import OutOfRangeError, conform
 from herdpy.imports import lazy_module
-from herdpy_server.tablespace.work import Pause
+from herdpy.log.wait import Pause
 from herdpy_sql import types
 from herdpy_sql.arrow_types import sql_type
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from herdpy.log.wait import Work
 from herdpy_server.roles.right_changes import right_change, schema_creation
 from herdpy_server.roles.role_changes import change_members, change_roles
 from herdpy_server.sessions.binding import AnalyzedTable, PlanAlone
@@ -22,7 +23,6 @@ from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.request_ids import request_function
 from herdpy_server.sessions.result import Result
 from herdpy_server.tablespace.cluster import no_cluster
-from herdpy_server.tablespace.work import Work
 from herdpy_sql.deferred import NOTHING, Deferred, Name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan

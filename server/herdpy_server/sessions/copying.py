@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 
+from herdpy.log.wait import Pause
 from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.copy.parameters import Parameter, ParameterReader
 from herdpy_server.sessions.binding import BoundStatement
@@ -29,7 +30,6 @@ from herdpy_server.sessions.plans import PreparedStatement
 from herdpy_server.sessions.query_backend import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
-from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.references import ReferringPlan

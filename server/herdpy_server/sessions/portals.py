@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from herdpy.log.wait import Work
 from herdpy_server.sessions.result import Delivery, Result
-from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """What answers the queries for DuckDB: the seam between sessions and where CPU-bound reading is done.
 
-Below ``result`` and ``backend_queries``, above ``work``. A session has a :class:`QueryBackend` and does not
-know which: an embedded database's is :class:`InProcess`, the thread that waits; a server's is the pool of
-``workers``. Both answer a :class:`QueryRequest` as of the snapshot that is opened while it is asked, in
-batches (:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs
-the session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
+Below ``result`` and ``backend_queries``. A session has a :class:`QueryBackend` and does not know which: an
+embedded database's is :class:`InProcess`, the thread that waits; a server's is the pool of ``workers``. Both
+answer a :class:`QueryRequest` as of the snapshot that is opened while it is asked, in batches
+(:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs the
+session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from herdpy_server.tablespace.work import Pause, Work
+from herdpy.log.wait import Pause, Work
 from herdpy_sql.columnar import ColumnarQuery
 from herdpy_sql.system import CatalogQuery
 

@@ -17,7 +17,7 @@ from contextlib import closing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from herdpy_server.tablespace.work import Pause
+from herdpy.log.wait import Pause
 from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
 from herdpy_sql.execute.change import DeletePlan, MergePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.define import CreateIndexPlan

@@ -20,9 +20,9 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy.log.lsn import LSN
+from herdpy.log.wait import Pause
 from herdpy_server.sessions.query_backend import IN_PROCESS, Answer, Export, Form, QueryRequest
 from herdpy_server.store import Store, StoreSnapshot
-from herdpy_server.tablespace.work import Pause
 from herdpy_server.workers.exchange import WorkerExchange
 from herdpy_server.workers.messages import WorkerReady
 from herdpy_server.workers.process import WorkerDiedError, WorkerProcess, WorkerStart

@@ -7,7 +7,6 @@ A call is found by :func:`resolve`, from its name (an operator's is its symbol) 
 from herdpy_sql.library import arrays as _arrays  # noqa: F401 - registers itself
 from herdpy_sql.library import bytes_and_hashes as _bytes_and_hashes  # noqa: F401
 from herdpy_sql.library import catalog_functions as _catalog_functions  # noqa: F401
-from herdpy_sql.library import hashtext as _hashtext  # noqa: F401
 from herdpy_sql.library import json_functions as _json_functions  # noqa: F401
 from herdpy_sql.library import number_templates as _number_templates  # noqa: F401
 from herdpy_sql.library import numbers as _numbers  # noqa: F401

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library.bytes_and_hashes import hashtext
 from herdpy_sql.library.catalog_functions import ACTIONS
-from herdpy_sql.library.hashtext import hashtext
 from herdpy_sql.system import advisory
 from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
 

@@ -435,6 +435,38 @@ greatest(s, 'b')
 least(NULL, i)
 greatest(i, o)
 greatest(d, t, z)
+i = ANY('{}')
+i <> ALL('{}'::int[])
+NULL = ANY('{}'::int[])
+i = ANY('{}'::text[])
+i = ANY('{1,NULL}')
+i = ANY(ARRAY[2, 2.5])
+i <> ALL('{1,NULL}')
+i < ANY(ARRAY[1, 2])
+i >= ALL('{1,NULL}')
+i < ANY('{{1,2},{3,4}}'::int[])
+i = ANY('{x}')
+s = ANY('{a,b}'::varchar[])
+i = ANY(a)
+i > ALL(a)
+s LIKE ANY(ARRAY['a%', 'b'])
+s LIKE ALL('{a%,%b%}')
+s NOT LIKE ANY('{a%,b}')
+s NOT LIKE ALL('{b%,NULL}')
+s ILIKE ANY(ARRAY['A', 'B'])
+s LIKE 'a!%' ESCAPE '!'
+s NOT ILIKE 'A%'
+c LIKE 'a   '
+c LIKE v
+i LIKE 'a'
+s ~ '^a'
+s !~ 'B'
+s ~* 'A'
+s !~* v
+c ~ 'a '
+i ~ 'a'
+s SIMILAR TO '(a|b)%'
+s NOT SIMILAR TO 'a'
 """
 """Over the columns of ``held``, so that nothing is known before the statement runs."""
 

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import arrays
+from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.emit import comparable, compare, gathered, row_compare
-from herdpy_sql.duck import TIMES, Typed, elements, let, once, typed
+from herdpy_sql.columnar.emit import comparable, gathered, row_compare
+from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.duck import TEXTUAL, TIMES, Typed, elements, let, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.conditions import COMPARISONS
-from herdpy_sql.expr.syntax import is_row, leaves, quantifier
-from herdpy_sql.types import BOOLEAN, Base
+from herdpy_sql.expr.resolve import no_operator
+from herdpy_sql.expr.syntax import bare, is_row, quantifier
+from herdpy_sql.types import BOOLEAN, TEXT, Base, array_of
+from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import BoundQuery, Scope
@@ -86,29 +89,53 @@ def _same_width(bound: BoundQuery, lefts: list[Typed]) -> None:
 def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope) -> Typed:
     """``left symbol ANY|ALL (subquery or array)``."""
     word = "ANY" if isinstance(right, exp.Any) else "ALL"
-    inner = right.this
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
+    inner = bare(right.this)
     if isinstance(inner, (exp.Query, exp.Subquery)):
         return _quantified(binder, left, symbol, inner, scope, word)
     x = binder.bind(left, scope)
-    inner = arrays.written_out(inner)
-    if isinstance(inner, exp.Array):
-        values = binder.bind_all(leaves(inner), scope)
-        if not values:
-            return typed("false" if word == "ANY" else "true", BOOLEAN, x)
-        return once(x, lambda x: _compared(binder, x, symbol, values, word))
-    array = arrays.operand(binder, inner, x, scope)
+    array = _operand(binder, inner, x, scope)
     if x.volatile:
         return _listed(binder, x, symbol, array, word)
     return _elements(binder, x, symbol, array, word)
 
 
-def _compared(binder: Binder, x: Typed, symbol: str, values: list[Typed], word: str) -> Typed:
-    """A value with ANY or ALL of values that are written out."""
-    tests = [compare(binder, symbol, x, value) for value in values]
-    joined = (" OR " if word == "ANY" else " AND ").join(test.sql for test in tests)
-    return typed(f"({joined})", BOOLEAN, *tests)
+def _operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
+    """What ANY or ALL is over: an array, of the type of ``other`` where nothing else says it."""
+    x = binder.bind(node, scope)
+    if x.unknown:
+        x = casts.settled(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
+    x = casts.listed(binder, x)
+    if not x.array:
+        raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
+    return x
+
+
+def like_rows(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """LIKE ANY or ALL of the patterns that a query or an array gives."""
+    patterns = bare(node.expression.this)
+    a = binder.bind(node.this, scope)
+    alias = binder.alias()
+    if isinstance(patterns, exp.Query):
+        bound = binder.query(patterns, scope)
+        given, rows, variables = bound.columns[0], f"({bound.sql}) AS {alias}({bound.names()})", bound.vars
+    else:
+        array = _operand(binder, patterns, a, scope)
+        given, variables = replace(array, array=0), array.vars
+        rows = f"(SELECT unnest({array.sql})) AS {alias}(c0)"
+    if a.base not in TEXTUAL or given.array or given.base not in TEXTUAL:
+        raise no_operator("~~*" if isinstance(node, exp.ILike) else "~~", types_of(a, given))
+    left, right = (casts.as_text(binder, one).sql for one in (a, replace(given, sql=f"{alias}.c0")))
+    if isinstance(node, exp.ILike):
+        left, right = f"pg_lower({left})", f"pg_lower({right})"
+    negated, every = bool(node.args.get("negate")), isinstance(node.expression, exp.All)
+    test = f"({left} LIKE {right} ESCAPE {quote(chr(92))})"
+    found = f"(NOT {test})" if negated is not every else test  # what decides the whole where it is true
+    decided, rest = ("false", "true") if every else ("true", "false")
+    whole = (
+        f"(SELECT CASE WHEN bool_or({found}) THEN {decided} WHEN bool_or({found} IS NULL) THEN NULL"
+        f" ELSE {rest} END FROM {rows})"
+    )
+    return replace(typed(whole, BOOLEAN, a), vars=a.vars | variables)
 
 
 def _listed(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) -> Typed:

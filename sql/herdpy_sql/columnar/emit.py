@@ -268,6 +268,8 @@ def _in(emitter: Emitter, expr: n.In) -> Typed:
     if expr.negated:
         return _opposite(emitter, expr)
     values = [emitter.emit(item) for item in expr.items]
+    if not values:
+        return typed("false", BOOLEAN, emitter.emit(expr.arg))
     return once(emitter.emit(expr.arg), lambda x: _in_list(emitter.binder, expr, x, values))
 
 
@@ -292,6 +294,9 @@ def _between(emitter: Emitter, expr: n.Between) -> Typed:
 
 
 def _logic(emitter: Emitter, expr: n.And | n.Or) -> Typed:
+    shared = _shared(expr)
+    if shared is not None and n.is_volatile(shared):
+        return once(emitter.emit(shared), lambda x: _over(emitter, expr, x))
     parts, divide = [], []
     for arg in expr.args:
         before = len(emitter.seen)
@@ -299,6 +304,24 @@ def _logic(emitter: Emitter, expr: n.And | n.Or) -> Typed:
         divide.append(emitter.divides(before))
     word = "AND" if isinstance(expr, n.And) else "OR"
     return typed(_joined(word, [part.sql for part in parts], divide), BOOLEAN, *parts)
+
+
+def _shared(expr: n.And | n.Or) -> n.Expr | None:
+    """What all parts compare, where that is one node: x < ANY (ARRAY[...])."""
+    first = expr.args[0]
+    if not isinstance(first, n.Comparison):
+        return None
+    left = first.left
+    return left if all(isinstance(one, n.Comparison) and one.left is left for one in expr.args) else None
+
+
+def _over(emitter: Emitter, expr: n.And | n.Or, x: Typed) -> Typed:
+    """The same comparisons of a value that is computed once."""
+    emitter.operands.append(x)
+    parts = tuple([structs.replace(one, left=n.CaseOperand(full_type(x))) for one in expr.args])
+    found = emitter.emit(structs.replace(expr, args=parts))
+    emitter.operands.pop()
+    return found
 
 
 def _joined(word: str, texts: list[str], divide: list[bool]) -> str:

@@ -1,7 +1,7 @@
-"""Scalar nodes that the columnar engine binds by itself: columns, casts, collations, arrays.
+"""Scalar nodes that the columnar engine binds by itself: columns and collations.
 
-Each handler takes a node of the syntax tree and the scope it stands in, and gives typed DuckDB text.
-``trees`` has literals, conditions and CASE; operators, functions and aggregates have files of their own.
+Each handler takes a node of the syntax tree and the scope it stands in, and gives typed DuckDB text. All else
+but aggregates, subqueries and calls that give rows is bound in ``trees``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import aggregates, rows, text_functions
+from herdpy_sql.columnar import aggregates, rows
 from herdpy_sql.columnar import conditions as apart
 from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
 from herdpy_sql.columnar.emit import emit, entered
@@ -21,7 +21,7 @@ from herdpy_sql.expr import calls, conditions
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import NAMES, bare, is_row, quantifier
+from herdpy_sql.expr.syntax import NAMES, bare, is_row, quantifier, written_out
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -74,7 +74,11 @@ _LABELS = {"WHERE": "Condition", "HAVING": "Condition of groups", "JOIN/ON": "Co
 def _comparison(tree: ExprBinder, node: Any) -> n.Expr:
     """A comparison; one with ANY, ALL or a subquery's row is the columnar binder's."""
     right = quantifier(bare(node.expression))
-    if isinstance(right, exp.Any | exp.All) or (is_row(bare(node.this)) and isinstance(right, exp.Query)):
+    rows_ = is_row(bare(node.this))
+    if isinstance(right, exp.Any | exp.All):
+        if rows_ or written_out(bare(right.this)) is None:
+            return _apart(tree, node, apart.comparison)
+    elif rows_ and isinstance(right, exp.Query):
         return _apart(tree, node, apart.comparison)
     return conditions.comparison(tree, node)
 
@@ -88,11 +92,11 @@ def _in(tree: ExprBinder, node: Any) -> n.Expr:
 
 
 def _like(tree: ExprBinder, node: Any) -> n.Expr:
-    """LIKE; that of several patterns is the columnar binder's."""
-    if not isinstance(node.expression, exp.Any | exp.All):
-        return conditions.like(tree, node)
-    found = _apart(tree, node, text_functions.like_several)
-    return conditions.negated(found) if node.args.get("negate") else found
+    """LIKE; that of the patterns of an array or a query is the columnar binder's."""
+    right = node.expression
+    if isinstance(right, exp.Any | exp.All) and not written_out(bare(right.this)):
+        return _apart(tree, node, apart.like_rows)
+    return conditions.like(tree, node)
 
 
 def _array(tree: ExprBinder, node: Any) -> n.Expr:

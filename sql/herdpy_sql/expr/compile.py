@@ -299,6 +299,9 @@ def _in_array(expr: n.In, elements: n.Elements) -> Compiled:
 
 
 def _in(expr: n.In) -> Compiled:
+    if not expr.items:  # of nothing not even NULL is a member
+        nothing = expr.negated
+        return lambda row, params, clock: nothing
     if isinstance(expr.items[0], n.Elements):
         return _in_array(expr, expr.items[0])
     arg = compile_expr(expr.arg)

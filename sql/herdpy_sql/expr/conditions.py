@@ -2,8 +2,8 @@
 
 Each handler takes the binder and a node of the syntax tree, and gives a typed tree. Long runs of AND and OR
 are flattened, so that they cost no depth. ``= ANY`` and ``<> ALL`` are IN and NOT IN: of the elements that
-are written out, or of a parameter that is an array, whose elements are known when the statement runs. All
-else of ANY and ALL is the columnar engine's.
+are written out, or of a parameter that is an array, whose elements are known when the statement runs. ANY and
+ALL of other arrays and of queries are the columnar engine's, and so is matching a regular expression.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.coerce import Params, coerce, common_type, unify
+from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct
-from herdpy_sql.expr.resolve import no_operator
-from herdpy_sql.expr.syntax import bare, is_row, leaves, quantifier
-from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct, library_call
+from herdpy_sql.expr.resolve import no_function, no_operator
+from herdpy_sql.expr.syntax import bare, is_row, quantifier, written_out
+from herdpy_sql.expr.typenames import element_of
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, array_of
-from herdpy_sql.values.arrays import split_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,46 +33,38 @@ if TYPE_CHECKING:
 
 
 def quantified(binder: ExprBinder, left: exp.Expression, op: str, right: exp.Any | exp.All) -> n.Expr:
-    """``left = ANY (array)`` and ``left <> ALL (array)``."""
-    array: exp.Expression = right.this
-    while isinstance(array, exp.Paren):
-        array = array.this
+    """``left op ANY|ALL (array)``: of elements that are written out; ``= ANY``, ``<> ALL`` of a parameter."""
     every = isinstance(right, exp.All)
-    if op != ("<>" if every else "=") or isinstance(left, exp.Tuple):
+    among = op == ("<>" if every else "=")
+    array = bare(right.this)
+    items = written_out(array)
+    if is_row(left) or (items is None and not among):
         raise NotOwn("ALL" if every else "ANY")
     arg = binder.bind(left)
-    found = _among(binder, arg, array)
+    if items is None:
+        found = _parameter(binder, arg, array)
+    elif not items:
+        if isinstance(array, exp.Cast) and (element := element_of(array.args["to"])) is not None:
+            comparable(op, arg, n.Const(element, None), binder.params)
+        return n.In(BOOLEAN, settle(arg, binder.params), (), every)
+    elif among:
+        found = member(binder, arg, [binder.bind(item) for item in items])
+    else:
+        parts = tuple([compare(op, arg, binder.bind(item), binder.params) for item in items])
+        return folded((n.And if every else n.Or)(BOOLEAN, parts))
     return negated(found) if every else found
 
 
-def _among(binder: ExprBinder, arg: n.Expr, array: exp.Expression) -> n.Expr:
-    if isinstance(array, exp.Array) and array.expressions:
-        return member(binder, arg, [binder.bind(item) for item in leaves(array)])
+def _parameter(binder: ExprBinder, arg: n.Expr, node: exp.Expression) -> n.Expr:
+    """A member of a parameter that is an array, and may be cast."""
     element: SqlType | None = None
-    if isinstance(array, exp.Cast):
-        element = element_of(array.args["to"])
+    if isinstance(node, exp.Cast):
+        element = element_of(node.args["to"])
         if element is None:
             raise NotOwn("ANY of something cast")
-        array = array.this
-    if isinstance(array, exp.Literal) and array.is_string:
-        items = [
-            n.Const(arg.type, None) if text is None else _literal(binder, text, element)
-            for text in split_array(array.this)
-        ]
-        if not items:
-            raise NotOwn("ANY of an empty array")
-        return member(binder, arg, items)
-    if not isinstance(array, exp.Parameter):
+        node = node.this
+    if not isinstance(node, exp.Parameter):
         raise NotOwn("ANY")
-    return _parameter(binder, arg, array, element)
-
-
-def _literal(binder: ExprBinder, text: str, element: SqlType | None) -> n.Expr:
-    found = n.Const(SqlType(Base.UNKNOWN), text)
-    return found if element is None else coerce(found, element, "explicit", binder.params)
-
-
-def _parameter(binder: ExprBinder, arg: n.Expr, node: exp.Parameter, element: SqlType | None) -> n.Expr:
     param = binder.parameter(node)
     if not isinstance(param, n.Param):
         raise NotOwn("ANY")
@@ -103,14 +94,6 @@ def _wider(held: Base, wanted: Base) -> bool:
     if held in _INTEGERS and wanted in _INTEGERS:
         return _INTEGERS.index(held) <= _INTEGERS.index(wanted)
     return held is wanted or {held, wanted} == {Base.TEXT, Base.VARCHAR}
-
-
-def element_of(to: exp.Expression) -> SqlType | None:
-    """The type of the elements of a type of arrays; None for another type."""
-    if not isinstance(to, exp.DataType) or to.this is not exp.DataType.Type.ARRAY or len(to.expressions) != 1:
-        return None
-    inner = to.expressions[0]
-    return None if element_of(inner) is not None else sql_type(inner)
 
 
 def member(binder: ExprBinder, arg: n.Expr, items: list[n.Expr]) -> n.Expr:
@@ -267,8 +250,17 @@ def _rows_within(arg: list[n.Expr], low: list[n.Expr], high: list[n.Expr], param
 
 
 def like(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """LIKE and ILIKE."""
-    return _like(binder, node, n.Const(t.TEXT, "\\"))
+    """LIKE and ILIKE; with ANY or ALL, of patterns that are written out."""
+    mark = n.Const(t.TEXT, "\\")
+    quantity = node.expression
+    if not isinstance(quantity, exp.Any | exp.All):
+        return _like(node, binder.bind(node.this), binder.bind(quantity), mark, binder.params)
+    patterns = written_out(bare(quantity.this))
+    if not patterns:
+        raise NotOwn("LIKE ANY")
+    arg = binder.bind(node.this)
+    parts = tuple([_like(node, arg, binder.bind(one), mark, binder.params) for one in patterns])
+    return folded((n.Or if isinstance(quantity, exp.Any) else n.And)(BOOLEAN, parts))
 
 
 def escape(binder: ExprBinder, node: exp.Escape) -> n.Expr:
@@ -276,34 +268,63 @@ def escape(binder: ExprBinder, node: exp.Escape) -> n.Expr:
     mark = coerce(binder.bind(node.expression), t.TEXT, "implicit", binder.params)
     if isinstance(mark, n.Const) and isinstance(mark.value, str) and len(mark.value) > 1:
         raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
-    if not isinstance(node.this, exp.Like | exp.ILike):
+    inner = node.this
+    if not isinstance(inner, exp.Like | exp.ILike):
         raise SqlError("0A000", "ESCAPE of anything but LIKE is not supported")
-    return _like(binder, node.this, mark)
+    return _like(inner, binder.bind(inner.this), binder.bind(inner.expression), mark, binder.params)
 
 
-def _like(binder: ExprBinder, node: exp.Expression, escape: n.Expr) -> n.Expr:
-    if isinstance(node.expression, exp.Any | exp.All | exp.Tuple | exp.Array):
-        raise NotOwn("LIKE ANY")
-    arg, pattern = binder.bind(node.this), binder.bind(node.expression)
+def _like(node: exp.Expression, arg: n.Expr, pattern: n.Expr, escape: n.Expr, params: Params) -> n.Expr:
     insensitive = isinstance(node, exp.ILike)
-    arg, pattern = (
-        _like_side(binder, arg, pattern, insensitive),
-        _like_side(binder, pattern, arg, insensitive),
+    sides = _pattern_sides("~~*" if insensitive else "~~", arg, pattern, params)
+    return folded(n.Like(BOOLEAN, *sides, escape, insensitive, bool(node.args.get("negate"))))
+
+
+_MATCHES = {
+    symbol: n.Function(symbol, lambda text, pattern: None, duck=text, foreign=f"{symbol} with a pattern")
+    for symbol, text in (
+        ("~", "regexp_matches({0}, {1}, 's')"),
+        ("~*", "regexp_matches({0}, {1}, 'si')"),
+        ("similar to", "regexp_matches({0}, pg_similar({1}), 's')"),
     )
-    negate = bool(node.args.get("negate"))
-    return folded(n.Like(BOOLEAN, arg, pattern, escape, insensitive, negate))
+}
 
 
-def _like_side(binder: ExprBinder, side: n.Expr, other: n.Expr, insensitive: bool) -> n.Expr:
-    base = side.type.base
-    if base is Base.CHAR and side.type.length is not None:
-        # LIKE, unlike comparison, sees the blanks that CHAR(n) is padded with.
-        width = side.type.length
-        return n.Call(t.TEXT, _padding(width), (side,))
-    if base not in {Base.TEXT, Base.VARCHAR, Base.CHAR, Base.NAME, Base.CHAR_BYTE, Base.UNKNOWN}:
-        symbol = "~~*" if insensitive else "~~"
-        raise no_operator(symbol, [side.type, other.type])
-    return coerce(side, t.TEXT, "implicit", binder.params)
+def regexp(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """``~``, ``~*`` and SIMILAR TO, which DuckDB has an engine for; and regexp_like() with flags."""
+    flags = node.args.get("flag")
+    args = [binder.bind(node.this), binder.bind(node.expression)]
+    if flags is not None:
+        args.append(binder.bind(flags))
+        found = library_call("regexp_like", args, binder.params)
+        if found is None:
+            raise no_function("regexp_like", [arg.type for arg in args])
+        return found
+    symbol = _PATTERNS[type(node)]
+    arg, pattern = args
+    sides = _pattern_sides("~" if symbol == "similar to" else symbol, arg, pattern, binder.params)
+    return folded(n.Call(BOOLEAN, _MATCHES[symbol], sides))
+
+
+_PATTERNS: dict[type, str] = {exp.RegexpLike: "~", exp.RegexpILike: "~*", exp.SimilarTo: "similar to"}
+
+
+def _pattern_sides(symbol: str, arg: n.Expr, pattern: n.Expr, params: Params) -> tuple[n.Expr, n.Expr]:
+    """Both sides as TEXT."""
+    for one in (arg, pattern):
+        if one.type.base not in _TEXTUAL:
+            raise no_operator(symbol, [arg.type, pattern.type])
+    return _pattern_side(arg, params), _pattern_side(pattern, params)
+
+
+_TEXTUAL = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR, Base.NAME, Base.CHAR_BYTE, Base.UNKNOWN})
+
+
+def _pattern_side(side: n.Expr, params: Params) -> n.Expr:
+    if side.type.base is Base.CHAR and side.type.length is not None:
+        # Patterns, unlike comparisons, see the blanks that CHAR(n) is padded with.
+        return n.Call(t.TEXT, _padding(side.type.length), (side,))
+    return coerce(side, t.TEXT, "implicit", params)
 
 
 @functools.lru_cache(maxsize=256)
@@ -421,6 +442,7 @@ CONDITIONS: dict[type, Handler] = {
     exp.Like: like,
     exp.ILike: like,
     exp.Escape: escape,
+    **dict.fromkeys(_PATTERNS, regexp),
     exp.Case: case,
     exp.Coalesce: coalesce,
     exp.Greatest: extreme,

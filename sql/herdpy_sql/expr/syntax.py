@@ -12,6 +12,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.arrays import FROM_FIRST, TO_LAST
+from herdpy_sql.values.arrays import split_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -315,6 +316,27 @@ def leaves(array: exp.Array) -> list[exp.Expression]:
     if items and all(isinstance(item, exp.Array) for item in items):
         return [leaf for item in items if isinstance(item, exp.Array) for leaf in leaves(item)]
     return items
+
+
+def written_out(array: exp.Expression) -> list[exp.Expression] | None:
+    """The elements of ARRAY[...], or of a literal such as ``'{1,2}'`` that may be cast; None of all else."""
+    if isinstance(array, exp.Array):
+        items = leaves(array)
+        return None if any(isinstance(item, exp.Query) for item in items) else items
+    to = array.args["to"] if isinstance(array, exp.Cast) else None
+    if to is not None and (to.this is not exp.DataType.Type.ARRAY or isinstance(array.this, exp.Array)):
+        return None
+    inner = array if to is None else array.this
+    if not isinstance(inner, exp.Literal) or not inner.is_string:
+        return None
+    texts = split_array(str(inner.this))
+    found: list[exp.Expression] = [exp.null() if one is None else exp.Literal.string(one) for one in texts]
+    if to is None:
+        return found
+    element = to.expressions[0]
+    while element.this is exp.DataType.Type.ARRAY:
+        element = element.expressions[0]
+    return [exp.Cast(this=one, to=element) for one in found]
 
 
 def bare(node: exp.Expression) -> exp.Expression:

@@ -115,6 +115,14 @@ def _array_type(node: exp.DataType) -> SqlType:
     return found
 
 
+def element_of(to: exp.Expression) -> SqlType | None:
+    """The type of the elements of a type of arrays; None for another type."""
+    if not isinstance(to, exp.DataType) or to.this is not exp.DataType.Type.ARRAY or len(to.expressions) != 1:
+        return None
+    found = sql_type(to, any_scale=True)
+    return found.element_type if found.dimensions == 1 else None
+
+
 def _modified(plain: SqlType, modifiers: list[int], *, any_scale: bool) -> SqlType:
     base, first = plain.base, modifiers[0]
     if len(modifiers) > 1 and base in {Base.VARCHAR, Base.CHAR, Base.DOUBLE}:

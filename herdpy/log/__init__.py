@@ -8,7 +8,7 @@ snapshots for readers of the log.
 """
 
 from herdpy.log.commit_log import Append, CommitLog, LastWait, LogSettings
-from herdpy.log.entry import LogEntry, Transaction, TransactionAssembler
+from herdpy.log.entry import LogEntry, LoggedTransaction, TransactionAssembler
 from herdpy.log.errors import (
     AheadOfLogError,
     ChainError,
@@ -90,6 +90,7 @@ __all__ = [
     "LogTrimmedError",
     "LogUnavailableError",
     "LogWriteError",
+    "LoggedTransaction",
     "OwnWait",
     "PutObject",
     "PutRole",
@@ -99,7 +100,6 @@ __all__ = [
     "StagedPart",
     "TablesChecksum",
     "TornTail",
-    "Transaction",
     "TransactionAssembler",
     "Truncate",
     "Update",

@@ -17,7 +17,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 
 if TYPE_CHECKING:
-    from herdpy.log.entry import LogEntry, Transaction
+    from herdpy.log.entry import LogEntry, LoggedTransaction
     from herdpy.log.errors import LogError
     from herdpy.log.ledger_list import LedgerInfo
 
@@ -32,7 +32,7 @@ class Append(Wait[LSN]):
 
     __slots__ = ("lsn", "transaction")
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: LoggedTransaction) -> None:
         super().__init__()
         self.transaction = transaction
         self.lsn: LSN | None = None
@@ -96,7 +96,7 @@ class CommitLog(ABC):
     """One tablespace's log. All methods may be called from any thread."""
 
     @abstractmethod
-    def append(self, transaction: Transaction) -> Append:
+    def append(self, transaction: LoggedTransaction) -> Append:
         """Give the transaction its place in the log, without blocking.
 
         Several appends may be in flight; they are acknowledged strictly in order.

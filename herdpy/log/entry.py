@@ -79,7 +79,7 @@ _AT_ONCE, _AT_ONCE_BYTES = 512, 1 << 20
 
 
 @dataclass(slots=True)
-class Transaction:
+class LoggedTransaction:
     """What one COMMIT makes durable.
 
     Attributes:
@@ -129,13 +129,13 @@ class Transaction:
         return b"".join([head, *parts])
 
     @staticmethod
-    def decode(data: bytes) -> Transaction:
+    def decode(data: bytes) -> LoggedTransaction:
         """The transaction that ``encode`` wrote; RecordError when the bytes are none."""
         timestamp_us, request_id, start, count = _head(data)
-        return Transaction(timestamp_us, decode_records(data, start, count), request_id)
+        return LoggedTransaction(timestamp_us, decode_records(data, start, count), request_id)
 
     @staticmethod
-    def decode_in_steps(data: bytes) -> Generator[None, None, Transaction]:
+    def decode_in_steps(data: bytes) -> Generator[None, None, LoggedTransaction]:
         """As ``decode``, for a large transaction: between the steps others may have their turn."""
         timestamp_us, request_id, start, count = _head(data)
         records: list[Record] = []
@@ -145,7 +145,7 @@ class Transaction:
             start, count = stop, count - some
             yield
         records += decode_records(data, start, count)
-        return Transaction(timestamp_us, records, request_id)
+        return LoggedTransaction(timestamp_us, records, request_id)
 
 
 def _head(data: bytes) -> tuple[int, bytes, int, int]:
@@ -378,7 +378,7 @@ class TransactionAssembler:
     def __post_init__(self) -> None:
         self.safe = self.position
 
-    def feed(self, entry: LogEntry) -> list[tuple[LSN, Transaction]]:
+    def feed(self, entry: LogEntry) -> list[tuple[LSN, LoggedTransaction]]:
         """The transactions that take effect with this entry, each with this entry's position.
 
         Raises:
@@ -386,7 +386,7 @@ class TransactionAssembler:
             RecordError: the entry's bytes make no transaction.
         """
         lsn = entry.header.lsn
-        return [(lsn, Transaction.decode(data)) for data in self.take(entry)]
+        return [(lsn, LoggedTransaction.decode(data)) for data in self.take(entry)]
 
     def take(self, entry: LogEntry) -> list[bytes]:
         """As ``feed``, for who decodes the transactions himself."""

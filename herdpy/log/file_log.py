@@ -18,7 +18,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
-from herdpy.log.entry import LogEntry, Transaction, encode_entry, encode_part, fits, pack
+from herdpy.log.entry import LogEntry, LoggedTransaction, encode_entry, encode_part, fits, pack
 from herdpy.log.errors import LogClosedError, LogError, LogFullError, LogTrimmedError, LogWriteError, Outcome
 from herdpy.log.file_ledger import (
     BLOCK_BYTES,
@@ -251,7 +251,7 @@ class FileLog(CommitLog):
 
     # Appending.
 
-    def append(self, transaction: Transaction) -> Append:
+    def append(self, transaction: LoggedTransaction) -> Append:
         return self._group.append(transaction)
 
     def flush(self) -> None:

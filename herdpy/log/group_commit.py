@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import partial
 
 from herdpy.log.commit_log import Acknowledge, Append
-from herdpy.log.entry import Body, Transaction
+from herdpy.log.entry import Body, LoggedTransaction
 from herdpy.log.errors import LogClosedError, LogError, LogFencedError, LogWriteError
 from herdpy.log.wait import Wait, open_gate, pass_gate
 
@@ -34,7 +34,7 @@ class QueuedAppend(Append):
 
     __slots__ = ("_blocked", "_group", "_promoted", "_watched", "body")
 
-    def __init__(self, group: GroupCommit, transaction: Transaction, body: Body) -> None:
+    def __init__(self, group: GroupCommit, transaction: LoggedTransaction, body: Body) -> None:
         super().__init__(transaction)
         self.body = body  # the transaction's bytes
         self._group = group
@@ -121,7 +121,7 @@ class GroupCommit:
         self._background: threading.Thread | None = None
         self._background_turn = threading.Semaphore(0)
 
-    def append(self, transaction: Transaction) -> QueuedAppend:
+    def append(self, transaction: LoggedTransaction) -> QueuedAppend:
         """Queue a transaction; raises LogClosedError once the log is closed or has failed."""
         body = transaction.body()
         append = self._queued(transaction, body)
@@ -132,7 +132,7 @@ class GroupCommit:
             self._queued_bytes += len(body)
         return append
 
-    def _queued(self, transaction: Transaction, body: Body) -> QueuedAppend:
+    def _queued(self, transaction: LoggedTransaction, body: Body) -> QueuedAppend:
         return QueuedAppend(self, transaction, body)
 
     def flush(self) -> None:
@@ -322,7 +322,7 @@ class DeliveredCommit(GroupCommit):
         self._go = threading.Lock()  # held by nobody in particular: released, it lets the flusher go on
         self._go.acquire()
 
-    def _queued(self, transaction: Transaction, body: Body) -> QueuedAppend:
+    def _queued(self, transaction: LoggedTransaction, body: Body) -> QueuedAppend:
         return DeliveredAppend(self, transaction, body)
 
     def flush_for(self, append: QueuedAppend) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from herdpy.log.entry import LogEntry, Transaction, TransactionAssembler
+from herdpy.log.entry import LogEntry, LoggedTransaction, TransactionAssembler
 from herdpy.log.errors import ChainError, CorruptLedgerError, RecordError
 from herdpy.log.file_ledger import FileHeader, FileLedgerReader, LacSlot, ledger_ids, ledger_path
 from herdpy.log.file_log import FileLog
@@ -146,7 +146,7 @@ def _detail(record: Record) -> str:
     return ""
 
 
-def report_transaction(lsn: LSN, transaction: Transaction) -> TransactionReport:
+def report_transaction(lsn: LSN, transaction: LoggedTransaction) -> TransactionReport:
     """A transaction for people."""
     records = [report_record(record) for record in transaction.records]
     return TransactionReport(lsn, transaction.timestamp_us, transaction.request_id, records)

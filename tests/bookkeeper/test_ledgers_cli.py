@@ -15,7 +15,7 @@ from herdpy.bookkeeper import BookKeeper, DigestType, LedgerState
 from herdpy.cli.app import app
 from herdpy.cli.ledgers import escaped, hex_lines
 from herdpy.log import LSN
-from herdpy.log.entry import Transaction, encode_entry, encode_part
+from herdpy.log.entry import LoggedTransaction, encode_entry, encode_part
 from herdpy.log.lsn import START
 from herdpy.log.records import DropTable, Truncate
 from tests.cli.processes import command, environment
@@ -175,7 +175,9 @@ def test_cat_follows_until_the_ledger_is_closed(bookkeeper_cluster, tmp_path):
 
 def test_cat_decodes_herdpys_own_log(herdpy_ledgers, make):
     def entry(number, predecessor, crc, *records):
-        transaction = Transaction(records=list(records), timestamp_us=1_767_225_600_000_000, request_id=b"")
+        transaction = LoggedTransaction(
+            records=list(records), timestamp_us=1_767_225_600_000_000, request_id=b""
+        )
         return encode_entry(LSN(7, number), predecessor, crc, -1, [encode_part(transaction.encode())])
 
     first, crc = entry(0, START, 0, DropTable(5), Truncate(6))

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from herdpy.log import START, FileLog, Insert, LogSettings, Transaction, run_blocking
+from herdpy.log import START, FileLog, Insert, LoggedTransaction, LogSettings, run_blocking
 
 
 class Node:
@@ -180,7 +180,7 @@ class Kit:
     def transaction(number, size=20):
         """A transaction whose one row says ``number``, and that has no zero byte in it."""
         row = str(number).encode().rjust(size, b"_")
-        return Transaction(0x7001020304050607 + number % 100, [Insert(0x01010101, b"key", row)])
+        return LoggedTransaction(0x7001020304050607 + number % 100, [Insert(0x01010101, b"key", row)])
 
     @classmethod
     def put(cls, log, *numbers, size=20):

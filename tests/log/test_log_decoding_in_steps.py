@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from herdpy.log import Insert, InsertBatch, RecordError, Transaction, Update
+from herdpy.log import Insert, InsertBatch, LoggedTransaction, RecordError, Update
 from herdpy.log import entry as module
 
 
-def decoded(data: bytes) -> tuple[Transaction, int]:
+def decoded(data: bytes) -> tuple[LoggedTransaction, int]:
     """What the steps give in the end, and how many there were."""
-    steps, count = Transaction.decode_in_steps(data), 0
+    steps, count = LoggedTransaction.decode_in_steps(data), 0
     while True:
         try:
             next(steps)
@@ -38,9 +38,9 @@ def some_records(rng: random.Random, count: int) -> list[Insert | InsertBatch | 
 def test_it_is_the_same_as_at_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 8)
     monkeypatch.setattr(module, "_AT_ONCE_BYTES", 2000)
-    data = Transaction(5, list(some_records(random.Random(count), count)), b"id" * (count % 2)).encode()
+    data = LoggedTransaction(5, list(some_records(random.Random(count), count)), b"id" * (count % 2)).encode()
     whole, steps = decoded(data)
-    assert whole == Transaction.decode(data)
+    assert whole == LoggedTransaction.decode(data)
     assert steps >= count // 8
     if count == 500:
         assert steps > 80  # a step is also limited by its bytes
@@ -49,7 +49,7 @@ def test_it_is_the_same_as_at_once(count: int, monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_cut_off_or_changed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 3)
     rng = random.Random(1)
-    data = Transaction(5, list(some_records(rng, 20))).encode()
+    data = LoggedTransaction(5, list(some_records(rng, 20))).encode()
     for _ in range(200):
         cut = rng.randrange(len(data))
         with pytest.raises(RecordError):

@@ -152,12 +152,12 @@ def test_a_list_that_cannot_be_read_back_stops_the_log(disk, kit):
 
 
 def test_what_cannot_be_encoded_is_refused_at_once(disk, kit):
-    from herdpy.log import DropTable, RecordError, Transaction
+    from herdpy.log import DropTable, LoggedTransaction, RecordError
 
     log = kit.open(disk)
     for number in (-1, 2**32):
         with pytest.raises(RecordError, match="cannot be encoded"):
-            log.append(Transaction(0, [DropTable(number)]))
+            log.append(LoggedTransaction(0, [DropTable(number)]))
     kit.put(log, 1)
     assert kit.numbers(log) == [1]
 

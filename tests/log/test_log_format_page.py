@@ -7,7 +7,7 @@ from pathlib import Path
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import Field, KeyField, Kind
 from herdpy.codec.rows import RowCodec
-from herdpy.log import Delete, FileLog, Insert, Transaction, inspect
+from herdpy.log import Delete, FileLog, Insert, LoggedTransaction, inspect
 from herdpy.log.records import _CLASSES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "log-format.md").read_text()
@@ -37,8 +37,8 @@ def _write(disk, monkeypatch):
     key = KeyCodec([KeyField(Kind.INT64)]).encode((7,))
     row = RowCodec([Field(Kind.INT64), Field(Kind.TEXT)]).encode((7, "Ann"))
     log = FileLog("/log", files=disk, now_us=lambda: TIME)
-    log.append(Transaction(TIME, [Insert(1, key, row)], b"r1")).block()
-    log.append(Transaction(TIME + 500_000, [Delete(1, key)])).block()
+    log.append(LoggedTransaction(TIME, [Insert(1, key, row)], b"r1")).block()
+    log.append(LoggedTransaction(TIME + 500_000, [Delete(1, key)])).block()
     log.close()
 
 

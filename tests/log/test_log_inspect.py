@@ -9,9 +9,9 @@ from herdpy.log import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    LoggedTransaction,
     StagedPart,
     TablesChecksum,
-    Transaction,
     Truncate,
     inspect,
 )
@@ -21,7 +21,7 @@ from herdpy.log.inspect import report_record
 def _log(disk, kit):
     log = kit.open(disk, settings={"max_entry_bytes": 400})
     records = [Insert(3, b"k", b"row"), Truncate(4), InsertBatch(5, b"arrow", 9), TablesChecksum([(3, 1, 2)])]
-    log.append(Transaction(77, records, b"id")).block()
+    log.append(LoggedTransaction(77, records, b"id")).block()
     log.roll()
     kit.put(log, 1)
     kit.put(log, 2, size=1000)

@@ -22,13 +22,13 @@ from herdpy.log import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    LoggedTransaction,
     PutObject,
     PutRole,
     RecordError,
     SequenceAdvance,
     StagedPart,
     TablesChecksum,
-    Transaction,
     TransactionAssembler,
     Truncate,
     Update,
@@ -120,7 +120,7 @@ records = st.one_of(
     st.builds(TablesChecksum, st.lists(st.tuples(u32, u64, u64), max_size=4)),
 )
 transactions = st.builds(
-    Transaction,
+    LoggedTransaction,
     st.integers(-(2**63), 2**63 - 1),
     st.lists(records, max_size=6),
     st.binary(max_size=64),
@@ -155,13 +155,13 @@ def test_records_have_these_bytes(record, text):
 
 @given(transactions)
 def test_a_transaction_survives_its_bytes(transaction):
-    assert Transaction.decode(transaction.encode()) == transaction
+    assert LoggedTransaction.decode(transaction.encode()) == transaction
 
 
 def test_a_transaction_has_these_bytes():
-    plain = Transaction(1, [DropTable(7)])
+    plain = LoggedTransaction(1, [DropTable(7)])
     assert plain.encode() == bytes.fromhex("0000000000000001 00 00000001 03 01 00000004 00000007")
-    named = Transaction(-1, [], b"abc")
+    named = LoggedTransaction(-1, [], b"abc")
     assert named.encode() == bytes.fromhex("ffffffffffffffff 03 616263 00000000")
 
 
@@ -212,9 +212,9 @@ def test_the_mask_of_any_range_of_rows_is_what_the_bits_say(rows, data):
 
 
 def test_a_request_id_has_64_bytes_at_most():
-    assert Transaction.decode(Transaction(0, [], b"x" * 64).encode()).request_id == b"x" * 64
+    assert LoggedTransaction.decode(LoggedTransaction(0, [], b"x" * 64).encode()).request_id == b"x" * 64
     with pytest.raises(RecordError, match="65 bytes"):
-        Transaction(0, [], b"x" * 65).encode()
+        LoggedTransaction(0, [], b"x" * 65).encode()
 
 
 @given(transactions, st.data())
@@ -222,9 +222,9 @@ def test_cut_or_lengthened_bytes_are_refused(transaction, data):
     encoded = transaction.encode()
     cut = data.draw(st.integers(0, len(encoded) - 1))
     with pytest.raises(RecordError):
-        Transaction.decode(encoded[:cut])
+        LoggedTransaction.decode(encoded[:cut])
     with pytest.raises(RecordError):
-        Transaction.decode(encoded + b"\0")
+        LoggedTransaction.decode(encoded + b"\0")
 
 
 @given(st.binary(max_size=80))
@@ -236,7 +236,7 @@ def test_no_bytes_break_the_decoders_otherwise(data):
             return "refused"
         return "decoded"
 
-    decoders = (Transaction.decode, decode_record, decode_entry, decode_header)
+    decoders = (LoggedTransaction.decode, decode_record, decode_entry, decode_header)
     assert {outcome(decode) for decode in decoders} <= {"refused", "decoded"}
 
 
@@ -317,19 +317,19 @@ def _entry(number, parts, before_crc=0):
 
 
 def test_a_part_whose_last_never_came_has_no_effect():
-    body = Transaction(1, [DropTable(1)]).encode()
-    other = Transaction(2, [DropTable(2)]).encode()
+    body = LoggedTransaction(1, [DropTable(1)]).encode()
+    other = LoggedTransaction(2, [DropTable(2)]).encode()
     first, crc = _entry(0, [encode_part(body[:4], FIRST)])
     second, _ = _entry(1, [encode_part(other)], crc)
     assembler = TransactionAssembler()
     assert assembler.feed(first) == []
     assert (assembler.position, assembler.safe) == (LSN(1, 0), START)
-    assert assembler.feed(second) == [(LSN(1, 1), Transaction(2, [DropTable(2)]))]
+    assert assembler.feed(second) == [(LSN(1, 1), LoggedTransaction(2, [DropTable(2)]))]
     assert assembler.safe == LSN(1, 1)
 
 
 def test_entries_out_of_the_chain_are_refused():
-    body = encode_part(Transaction(1, []).encode())
+    body = encode_part(LoggedTransaction(1, []).encode())
     first, crc = _entry(0, [body])
     second, crc2 = _entry(1, [body], crc)
     third, _ = _entry(2, [body], crc2)

@@ -147,10 +147,10 @@ def test_a_confirmed_entry_that_is_missing_is_refused(disk, kit):
 
 def test_an_entry_of_zeros_that_was_witnessed_is_refused_when_damaged(disk, kit):
     """Its zeros look like missing bytes; the witness knows better."""
-    from herdpy.log import Insert, Transaction
+    from herdpy.log import Insert, LoggedTransaction
 
     log = kit.open(disk)
-    log.append(Transaction(1, [Insert(1, b"k", bytes(3000))])).block()
+    log.append(LoggedTransaction(1, [Insert(1, b"k", bytes(3000))])).block()
     end = len(bytes(disk.content(FILE)).rstrip(b"\0"))
     unwitnessed = disk.copy()
     log.note_lac()

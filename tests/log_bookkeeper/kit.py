@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.log import LSN, START, Insert, Transaction, TransactionAssembler
+from herdpy.log import LSN, START, Insert, LoggedTransaction, TransactionAssembler
 from herdpy.log.bookkeeper import (
     FollowedLog,
     LeaderLog,
@@ -25,9 +25,9 @@ T = TypeVar("T")
 PATH = "/herdpy/tablespaces/t/ledgers"
 
 
-def transaction(number: int, size: int = 8) -> Transaction:
+def transaction(number: int, size: int = 8) -> LoggedTransaction:
     """A transaction that is known by its number."""
-    return Transaction(number, [Insert(1, b"key", b"x" * size)])
+    return LoggedTransaction(number, [Insert(1, b"key", b"x" * size)])
 
 
 async def numbers(entries: Any, after: LSN = START) -> list[int]:

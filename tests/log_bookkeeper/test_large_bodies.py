@@ -10,20 +10,20 @@ import pytest
 
 from herdpy.log import LogError, LogWriteError
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend
-from herdpy.log.entry import FIRST, LAST, WHOLE, Transaction, decode_parts, encode_records
+from herdpy.log.entry import FIRST, LAST, WHOLE, LoggedTransaction, decode_parts, encode_records
 from herdpy.log.records import Insert, Record
 from herdpy_server.store.spilling import Spool
 from tests.log_bookkeeper.kit import Place, transaction
 
 
-def transactions(directory: Path, spooled: int) -> tuple[Transaction, Transaction]:
+def transactions(directory: Path, spooled: int) -> tuple[LoggedTransaction, LoggedTransaction]:
     """The same records, the first of them in a file, and all in memory."""
     records: list[Record] = [Insert(1, b"%04d" % number, b"row" * 9) for number in range(200)]
     spool = Spool(directory)
     for start in range(0, spooled, 30):
         some = records[start : min(start + 30, spooled)]
         spool.push(encode_records(some), len(some))
-    return Transaction(5, records[spooled:], b"id", before=spool), Transaction(5, records, b"id")
+    return LoggedTransaction(5, records[spooled:], b"id", before=spool), LoggedTransaction(5, records, b"id")
 
 
 @pytest.mark.parametrize("spooled", [1, 30, 100, 199])
@@ -40,7 +40,7 @@ def test_a_stored_body_is_that_of_the_same_records_in_memory(tmp_path: Path, spo
 def test_it_goes_out_in_parts_and_others_behind_it(tmp_path: Path) -> None:
     stored, whole = transactions(tmp_path, 150)
     queue = AppendQueue(1000, 100)
-    small = Transaction(6, [Insert(1, b"k", b"v")])
+    small = LoggedTransaction(6, [Insert(1, b"k", b"v")])
     appends = [LeaderAppend(one, one.body()) for one in (stored, small)]
     for append in appends:
         queue.put(append)
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_ends_the_log_and_leaves_nobody_waiting(good_bytes: 
         node, successor = await place.node("a"), await place.node("b")
         log = await node.lead(1, on_lost=lost.append)
         await log.append(transaction(1))
-        whole = Transaction(2, [Insert(1, b"k", b"v")], before=Unreadable(good_bytes))
+        whole = LoggedTransaction(2, [Insert(1, b"k", b"v")], before=Unreadable(good_bytes))
         appends = [log.append(one) for one in (transaction(3), whole, transaction(4))]
         for append in appends[1:]:
             with pytest.raises(LogWriteError, match="a disk is gone") as told:
@@ -109,7 +109,7 @@ def test_the_queue_keeps_what_it_could_not_read(tmp_path: Path, large: bool) -> 
         LeaderAppend(one, one.body())
         for one in (
             transaction(1),
-            Transaction(2, [Insert(1, b"k", b"v")], before=Unreadable(0)),
+            LoggedTransaction(2, [Insert(1, b"k", b"v")], before=Unreadable(0)),
             transaction(3),
         )
     ]

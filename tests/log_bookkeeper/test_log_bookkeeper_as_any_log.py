@@ -10,10 +10,10 @@ from herdpy.log import (
     START,
     FileLog,
     LogClosedError,
+    LoggedTransaction,
     LogSettings,
     LogTrimmedError,
     RecordError,
-    Transaction,
     TransactionAssembler,
 )
 from tests.log_bookkeeper.kit import Place, numbers, transaction
@@ -175,7 +175,7 @@ def test_what_cannot_be_encoded_is_refused_and_a_closed_log_takes_nothing(kind):
     async def program(make, calling):
         log = await opened(make())
         with pytest.raises(RecordError):
-            log.append(Transaction(1 << 70))
+            log.append(LoggedTransaction(1 << 70))
         await log.append(transaction(0))
         await calling(log.close)
         assert isinstance(log.failure, LogClosedError)

@@ -11,7 +11,7 @@ from functools import partial
 import psycopg
 import pytest
 
-from herdpy.log.entry import Transaction
+from herdpy.log.entry import LoggedTransaction
 from herdpy.log.wait import Pause
 from herdpy_server.sessions import time_slices
 from tests.pgwire.servers import ThreadServer
@@ -57,13 +57,13 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Of each transaction that goes into the log: its records, and those encoded before."""
     found: list[tuple[int, int]] = []
-    encode = Transaction._encode
+    encode = LoggedTransaction._encode
 
-    def watched(self: Transaction) -> bytes:
+    def watched(self: LoggedTransaction) -> bytes:
         found.append((len(self.records), self.encoded_count))
         return encode(self)
 
-    monkeypatch.setattr(Transaction, "_encode", watched)
+    monkeypatch.setattr(LoggedTransaction, "_encode", watched)
     return found
 
 

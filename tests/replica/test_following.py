@@ -19,10 +19,10 @@ from herdpy.log import (
     LoadDone,
     LoadOp,
     LogEntry,
+    LoggedTransaction,
     LogTrimmedError,
     Record,
     StagedPart,
-    Transaction,
 )
 from herdpy.log.entry import FIRST, LAST, WHOLE, decode_entry, encode_entry, encode_part
 from herdpy.log.records import CreateIndex
@@ -61,7 +61,7 @@ class Log:
         return lsn, decode_entry(data)
 
     def in_parts(self, records: list[Record], size: int) -> list[tuple[LSN, LogEntry]]:
-        data = Transaction(1, records).encode()
+        data = LoggedTransaction(1, records).encode()
         cuts = [data[at : at + size] for at in range(0, len(data), size)]
         if len(cuts) == 1:
             return [self.entry(encode_part(data, WHOLE))]

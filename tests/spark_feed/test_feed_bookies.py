@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.log import CreateTable, Delete, Insert, LoadBatch, LoadDone, LoadOp, Transaction
+from herdpy.log import CreateTable, Delete, Insert, LoadBatch, LoadDone, LoadOp, LoggedTransaction
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.access import SparkDatabase
@@ -72,7 +72,7 @@ def test_a_feed_beside_a_leader_that_goes_on(bookkeeper_cluster, address, monkey
             log = await (await take_over(bk, ledger_list, settings, "writer", 1)).lead()
 
             async def commit(*records):
-                positions.append(await log.append(Transaction(1, list(records))))
+                positions.append(await log.append(LoggedTransaction(1, list(records))))
 
             await commit(CreateTable(encode_table(TABLE)), insert(1))
             driver = FeedDriver(SparkDatabase(None, log=address), "t", SHAPE, partitions=8)

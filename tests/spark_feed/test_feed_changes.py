@@ -20,8 +20,8 @@ from herdpy.log import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    LoggedTransaction,
     StagedPart,
-    Transaction,
     Truncate,
     Update,
 )
@@ -45,7 +45,7 @@ UNKEYED = Table(
 @dataclass
 class Entry:
     lsn: LSN
-    taken: list[Transaction]
+    taken: list[LoggedTransaction]
 
     def transactions(self):
         return self.taken
@@ -105,7 +105,7 @@ def told(changes, *names):
 
 
 def test_rows_come_with_their_keys_and_where_they_are_from():
-    (change,) = feed(Transaction(1_767_225_600_000_000, [insert(1, "a")], b"req-1"))
+    (change,) = feed(LoggedTransaction(1_767_225_600_000_000, [insert(1, "a")], b"req-1"))
     assert change["op"] == "insert"
     assert change["key"] == {"id": 1}
     assert change["after"] == {"id": 1, "v": "a"}
@@ -118,7 +118,8 @@ def test_rows_come_with_their_keys_and_where_they_are_from():
 
 def test_several_transactions_of_an_entry_are_told_apart():
     entry = Entry(
-        LSN(3, 5), [Transaction(1, [insert(1, "a")]), Transaction(2, [insert(2, "b"), insert(3, "c")])]
+        LSN(3, 5),
+        [LoggedTransaction(1, [insert(1, "a")]), LoggedTransaction(2, [insert(2, "b"), insert(3, "c")])],
     )
     reader = ChangeReader(FollowedTable("t", TABLE), FeedShape.of(TABLE), none_staged)
     (batch,) = reader.batches([entry])
@@ -127,7 +128,7 @@ def test_several_transactions_of_an_entry_are_told_apart():
 
 def test_a_change_of_the_key_is_told_by_the_key_that_was():
     found = feed(
-        Transaction(1, [Update(7, key(1), key(2), row(2, "b")), Update(7, None, key(2), row(2, "c"))])
+        LoggedTransaction(1, [Update(7, key(1), key(2), row(2, "b")), Update(7, None, key(2), row(2, "c"))])
     )
     assert told(found, "key", "after") == [
         ({"id": 1}, {"id": 2, "v": "b"}),
@@ -137,7 +138,7 @@ def test_a_change_of_the_key_is_told_by_the_key_that_was():
 
 def test_images_of_before_go_with_the_change_of_their_row():
     found = feed(
-        Transaction(
+        LoggedTransaction(
             1,
             [
                 Before(7, key(2), row(2, "two")),
@@ -147,7 +148,7 @@ def test_images_of_before_go_with_the_change_of_their_row():
                 Delete(7, key(3)),
             ],
         ),
-        Transaction(2, [Delete(7, key(1))]),
+        LoggedTransaction(2, [Delete(7, key(1))]),
     )
     assert told(found, "op", "key", "before") == [
         ("delete", {"id": 2}, {"id": 2, "v": "two"}),
@@ -158,7 +159,7 @@ def test_images_of_before_go_with_the_change_of_their_row():
 
 
 def test_other_tables_take_places_and_nothing_else():
-    found = feed(Transaction(1, [Insert(9, b"k", b"r"), insert(1, "a"), Truncate(9), Truncate(7)]))
+    found = feed(LoggedTransaction(1, [Insert(9, b"k", b"r"), insert(1, "a"), Truncate(9), Truncate(7)]))
     assert told(found, "op", "position") == [("insert", 1), ("truncate", 3)]
 
 
@@ -168,11 +169,13 @@ def test_definitions_are_carried():
     other = replace(TABLE, id=21, name="other")
     index = Index(9, "t_v", 7, (KeyPart(1),))
     found = feed(
-        Transaction(1, [CreateTable(encode_table(other)), CreateTable(encode_table(TABLE)), insert(1, "a")]),
-        Transaction(2, [AlterTable(encode_table(altered)), AlterTable(encode_table(other))]),
-        Transaction(3, [CreateIndex(7, encode_index(index)), insert(2, "b")]),
-        Transaction(4, [DropTable(7), insert(3, "gone"), CreateTable(encode_table(again))]),
-        Transaction(5, [insert(4, "gone"), Insert(20, key(5), row(5, "there"))]),
+        LoggedTransaction(
+            1, [CreateTable(encode_table(other)), CreateTable(encode_table(TABLE)), insert(1, "a")]
+        ),
+        LoggedTransaction(2, [AlterTable(encode_table(altered)), AlterTable(encode_table(other))]),
+        LoggedTransaction(3, [CreateIndex(7, encode_index(index)), insert(2, "b")]),
+        LoggedTransaction(4, [DropTable(7), insert(3, "gone"), CreateTable(encode_table(again))]),
+        LoggedTransaction(5, [insert(4, "gone"), Insert(20, key(5), row(5, "there"))]),
         table=None,
     )
     assert told(found, "op", "lsn", "position", "schema") == [
@@ -192,20 +195,20 @@ def test_a_table_without_room_in_the_feed_ends_it():
     typed = replace(TABLE, id=20, columns=(TABLE.columns[0], Column("v", BIGINT)))
     fewer = replace(TABLE, id=20, columns=TABLE.columns[:1])
     for made, why in ((more, 'has a column "w"'), (typed, 'column "v" .* of type bigint')):
-        create = Transaction(1, [CreateTable(encode_table(made))])
+        create = LoggedTransaction(1, [CreateTable(encode_table(made))])
         assert told(feed(create, table=None), "op") == [("create",)]
         values = (1, "a", "b") if made is more else (1, 2)
         image = row(*values, table=made)
         with pytest.raises(SchemaChangedError, match=why):
-            feed(create, Transaction(2, [Insert(20, key(1), image)]), table=None)
-    inserted = Transaction(2, [Insert(20, key(1), row(1, table=fewer))])
-    found = feed(Transaction(1, [CreateTable(encode_table(fewer))]), inserted, table=None)
+            feed(create, LoggedTransaction(2, [Insert(20, key(1), image)]), table=None)
+    inserted = LoggedTransaction(2, [Insert(20, key(1), row(1, table=fewer))])
+    found = feed(LoggedTransaction(1, [CreateTable(encode_table(fewer))]), inserted, table=None)
     assert found[1]["after"] == {"id": 1, "v": None}
 
 
 def load(op, parts, present=b"", first_row_id=-1, table_id=7):
     batch = LoadBatch(table_id, op, first_row_id, tuple(parts), present)
-    return Transaction(1, [batch, LoadDone("l", table_id, 0, 0, 0, 0)])
+    return LoggedTransaction(1, [batch, LoadDone("l", table_id, 0, 0, 0, 0)])
 
 
 def test_loads_are_rows_with_the_effect_that_they_had():
@@ -257,9 +260,9 @@ def test_a_load_in_slices_is_the_load():
     staged = Staged(TABLE, (0, 1))
     parts = [staged.part(*[(10 * number + one, "v") for one in range(3)]) for number in range(5)]
     transactions = [
-        Transaction(1, [insert(100, "x")]),
+        LoggedTransaction(1, [insert(100, "x")]),
         load(LoadOp.INSERT, parts[:3]),
-        Transaction(2, [Truncate(7)]),
+        LoggedTransaction(2, [Truncate(7)]),
         load(LoadOp.INSERT, parts[3:]),
     ]
     whole = feed(*transactions, staged=staged)
@@ -285,7 +288,7 @@ def test_a_part_with_other_rows_than_the_log_says_is_refused():
 def test_many_changes_come_in_batches_of_bounded_size():
     many = [insert(number, "v") for number in range(25_000)]
     reader = ChangeReader(FollowedTable("t", TABLE), FeedShape.of(TABLE), none_staged)
-    batches = list(reader.batches([Entry(LSN(3, 0), [Transaction(1, many)])]))
+    batches = list(reader.batches([Entry(LSN(3, 0), [LoggedTransaction(1, many)])]))
     assert [batch.num_rows for batch in batches] == [10_000, 10_000, 5_000]
     keys = batch_to_keys(
         TABLE.key_codec.fields, [pa.chunked_array([b.column("key").field("id") for b in batches])]

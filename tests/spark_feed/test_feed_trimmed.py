@@ -14,9 +14,9 @@ from herdpy.log import (
     DropTable,
     FileLog,
     Insert,
+    LoggedTransaction,
     LogSettings,
     LogTrimmedError,
-    Transaction,
 )
 from herdpy.log.published import KEY_COLUMN, SnapshotWriter
 from herdpy_spark.access import SparkDatabase
@@ -50,7 +50,7 @@ class Place:
         self.numbers = []
 
     def commit(self, *records):
-        append = self.log.append(Transaction(1, list(records)))
+        append = self.log.append(LoggedTransaction(1, list(records)))
         self.log.flush()
         self.log.note_lac()
         return append.lsn

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.log import START, Insert, LogClosedError, LogUnavailableError, Transaction
+from herdpy.log import START, Insert, LogClosedError, LoggedTransaction, LogUnavailableError
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy_spark.log import LogAddress, advance, bounds, end, entries, ledgers, position_at
 
@@ -32,7 +32,7 @@ async def write(cluster, path, sizes, settings, epoch=1, rolls_at=()):
         for number, size in enumerate(sizes):
             if number in rolls_at:
                 await log.aroll()
-            ends.append(await log.append(Transaction(number, [Insert(1, b"key", b"x" * size)])))
+            ends.append(await log.append(LoggedTransaction(number, [Insert(1, b"key", b"x" * size)])))
         await log.aclose()
         return ends
 
@@ -84,7 +84,7 @@ def test_a_leader_goes_on_while_its_log_is_read_and_nothing_is_fenced(bookkeeper
             )
             log = await takeover.lead()
             for number in range(40):
-                append = log.append(Transaction(number, [Insert(1, b"key", b"x" * 300)]))
+                append = log.append(LoggedTransaction(number, [Insert(1, b"key", b"x" * 300)]))
                 lsn = await append
                 seen = await asyncio.to_thread(end, address)
                 assert seen <= lsn

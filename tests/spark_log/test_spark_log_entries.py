@@ -12,10 +12,10 @@ from herdpy.log import (
     FileLog,
     Insert,
     LogClosedError,
+    LoggedTransaction,
     LogSettings,
     LogTrimmedError,
     RecordError,
-    Transaction,
 )
 from herdpy.log.entry import encode_entry, encode_part
 from herdpy.log.file_ledger import frame
@@ -25,7 +25,7 @@ from herdpy_spark.log.ledgers import opened
 
 
 def transaction(number, size=8):
-    return Transaction(number * 1000, [Insert(1, b"key", b"x" * size)])
+    return LoggedTransaction(number * 1000, [Insert(1, b"key", b"x" * size)])
 
 
 def written(directory, sizes, settings=None):

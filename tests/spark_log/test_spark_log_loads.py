@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.log import CorruptLedgerError, FileLog, LogTrimmedError, Transaction
+from herdpy.log import CorruptLedgerError, FileLog, LoggedTransaction, LogTrimmedError
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy.log.records import Insert, LoadBatch, Truncate
 from herdpy.log.staging import StagedLedger, delete_staged
@@ -27,10 +27,10 @@ def rows_of(plan):
 def test_loads_of_every_kind_among_other_changes(tmp_path, monkeypatch, seed, kept_bytes):
     loads = Loads(seed)
     log = FileLog(str(tmp_path / "log"))
-    appended = [(log.append(Transaction(0, loads.first())), loads.rows())]
+    appended = [(log.append(LoggedTransaction(0, loads.first())), loads.rows())]
     for number in range(40):
         if records := loads.next():
-            appended.append((log.append(Transaction(number, records)), loads.rows()))
+            appended.append((log.append(LoggedTransaction(number, records)), loads.rows()))
         if number % 3:  # others share an entry
             log.flush()
     log.close()
@@ -57,10 +57,10 @@ def test_a_truncate_within_an_entry_empties_what_was_kept_of_a_range(tmp_path, m
         return Insert(1, KEYED.key_codec.encode(key), KEYED.row_codec.encode(["x", *key]))
 
     log = FileLog(str(tmp_path / "log"))
-    log.append(Transaction(0, Loads(0).first())).block()
-    one = log.append(Transaction(1, [insert(1, "a")]))
+    log.append(LoggedTransaction(0, Loads(0).first())).block()
+    one = log.append(LoggedTransaction(1, [insert(1, "a")]))
     for records in ([Truncate(1)], [insert(2, "b")]):
-        log.append(Transaction(2, records))
+        log.append(LoggedTransaction(2, records))
     log.close()
     assert one.lsn == log.lac
     monkeypatch.setattr(partition, "KEPT_BYTES", 1)
@@ -71,8 +71,8 @@ def test_a_truncate_within_an_entry_empties_what_was_kept_of_a_range(tmp_path, m
 def test_a_part_that_lacks_rows_is_damage(tmp_path, monkeypatch):
     loads = Loads(1)
     log = FileLog(str(tmp_path / "log"))
-    log.append(Transaction(0, loads.first()))
-    log.append(Transaction(1, loads._hidden_load())).block()
+    log.append(LoggedTransaction(0, loads.first()))
+    log.append(LoggedTransaction(1, loads._hidden_load())).block()
     log.close()
     other = Loads(2)
     other._hidden_load()
@@ -91,11 +91,11 @@ def test_staged_ledgers_are_read_from_the_bookies_until_they_are_gone(bookkeeper
         async with BookKeeper(bookkeeper_cluster.uri) as bk:
             takeover = await take_over(bk, ZnodeLedgerList(bk.znodes, path), settings, "writer", 1)
             log = await takeover.lead()
-            await log.append(Transaction(0, loads.first()))
+            await log.append(LoggedTransaction(0, loads.first()))
             for number in range(12):
                 records = [await stage(bk, one) for one in loads.next()]
                 if records:
-                    held[await log.append(Transaction(number, records))] = loads.rows()
+                    held[await log.append(LoggedTransaction(number, records))] = loads.rows()
             await log.aclose()
 
     async def stage(bk, record):

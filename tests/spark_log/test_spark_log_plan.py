@@ -15,11 +15,11 @@ from herdpy.log import (
     ChainError,
     FileLog,
     Insert,
+    LoggedTransaction,
     LogSettings,
     LogTrimmedError,
     LogUnavailableError,
     RecordError,
-    Transaction,
     Truncate,
 )
 from herdpy.log.published import DamagedSnapshotError, load, newest
@@ -267,7 +267,7 @@ def test_records_of_a_later_version_are_refused(tmp_path, monkeypatch):
         def encode(self):
             return bytes([99]) + super().encode()[1:]
 
-    log.append(Transaction(0, [Later(1)])).block()
+    log.append(LoggedTransaction(0, [Later(1)])).block()
     log.close()
     with pytest.raises(RecordError, match="type 99"):
         plan_table(LogAddress.of_database(tmp_path), "t")
@@ -275,7 +275,7 @@ def test_records_of_a_later_version_are_refused(tmp_path, monkeypatch):
 
 def test_changes_of_a_table_that_is_not_there_are_damage(tmp_path):
     log = FileLog(str(tmp_path / "log"))
-    log.append(Transaction(0, [Insert(5, b"k", b"v")])).block()
+    log.append(LoggedTransaction(0, [Insert(5, b"k", b"v")])).block()
     log.close()
     with pytest.raises(RecordError, match="table 5"):
         plan_table(LogAddress.of_database(tmp_path), "t")

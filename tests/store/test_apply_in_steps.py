@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import herdpy
-from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
+from herdpy.log import LSN, START, FileLog, LoggedTransaction, TransactionAssembler
 from herdpy.log.records import Delete, Insert
 from herdpy_server.store import NoLocks, Store, apply
 from herdpy_server.store.check import Sum, sums
@@ -24,7 +24,7 @@ from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 
-Logged = list[tuple[LSN, Transaction]]
+Logged = list[tuple[LSN, LoggedTransaction]]
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(
     before, position = of(in_steps), in_steps.applied
     table = in_steps.catalog.by_name["t"]
     rows = [Insert(table.id, b"%d" % at, table.row_codec.encode((at, -at, "v"))) for at in range(30)]
-    broken = Transaction(1, [*rows, Delete(table.id, b"it is not there")])
+    broken = LoggedTransaction(1, [*rows, Delete(table.id, b"it is not there")])
     with pytest.raises(ApplyError):
         for _ in in_steps.apply_in_steps(LSN(9, 9), [(LSN(9, 9), broken)]):
             pass
@@ -236,7 +236,7 @@ def test_the_rows_of_a_large_transaction_do_not_stay_in_memory(
     before = store.memtable_bytes
     at = LSN(lsn.ledger_id, lsn.entry_id + 1)
     rows = [Insert(table.id, key, image) for key, image in images(table, 5000)]
-    for _ in store.apply_in_steps(at, [(at, Transaction(1, list(rows)))]):
+    for _ in store.apply_in_steps(at, [(at, LoggedTransaction(1, list(rows)))]):
         pass
     assert store.memtable_bytes - before < 200_000
     store.flush()

@@ -23,9 +23,9 @@ from herdpy.log import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    LoggedTransaction,
     Record,
     StagedPart,
-    Transaction,
     Truncate,
     Update,
 )
@@ -214,10 +214,10 @@ def test_a_load_is_what_plain_records_of_it_are(stores: list[Store], name: str, 
         bits = bits.rstrip(b"\0") if rng.random() < 0.5 else bits
         done = LoadDone(f"l{number}", model.table.id, *counts)
         lsn = LSN(100, number)
-        plain.apply_logged(lsn, [(lsn, Transaction(number, [*begin, *records]))])
+        plain.apply_logged(lsn, [(lsn, LoggedTransaction(number, [*begin, *records]))])
         for store in (at_once, stepwise):
             load = LoadBatch(model.table.id, op, first, tuple(parts), bits, staged=list(streams))
-            transaction = Transaction(number, [*begin, load, done])
+            transaction = LoggedTransaction(number, [*begin, load, done])
             assert load.present_mask(0, len(rows)).tolist() == present
             if store is at_once:
                 store.apply_logged(lsn, [(lsn, transaction)])
@@ -245,7 +245,7 @@ def _wrong(stores: list[Store], load: LoadBatch) -> None:
         lsn = LSN(100, 0)
         before = store.applied
         with pytest.raises(ApplyError, match="LoadBatch does not fit"):
-            for _ in store.apply_in_steps(lsn, [(lsn, Transaction(1, [load]))]):
+            for _ in store.apply_in_steps(lsn, [(lsn, LoggedTransaction(1, [load]))]):
                 pass
         assert store.applied == before
 

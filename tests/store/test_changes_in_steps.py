@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy.log.entry import Transaction
+from herdpy.log.entry import LoggedTransaction
 from herdpy.log.records import Delete, Insert, InsertBatch, Record, Update
 from herdpy_server.store import NoLocks, Store
 from herdpy_server.store.transaction_state import TransactionState
@@ -41,12 +41,12 @@ def test_records_are_encoded_as_at_once(changes: TransactionState, steps: int | 
     taken = 0
     while taken != steps and changes.encode_some():
         taken += 1
-    given = Transaction(7, changes.records, b"name", changes.encoded, changes.encoded_count)
+    given = LoggedTransaction(7, changes.records, b"name", changes.encoded, changes.encoded_count)
     assert (changes.encoded_count == 2000) is (steps is None)
-    wanted = Transaction(7, many(2000), b"name")
+    wanted = LoggedTransaction(7, many(2000), b"name")
     assert given == wanted
     assert given.encode() == wanted.encode()
-    assert Transaction.decode(given.encode()) == wanted
+    assert LoggedTransaction.decode(given.encode()) == wanted
 
 
 def put(changes: TransactionState, start: int, stop: int) -> None:
@@ -67,8 +67,8 @@ def test_what_is_taken_back_was_not_encoded(changes: TransactionState) -> None:
     assert steps > 3
     assert changes.change_count == len(changes.records) == len(changes.layer[1].rows) == 10
     put(changes, 30, 31)
-    transaction = Transaction(1, changes.records, b"", changes.encoded, changes.encoded_count)
-    assert len(Transaction.decode(transaction.encode()).records) == 11
+    transaction = LoggedTransaction(1, changes.records, b"", changes.encoded, changes.encoded_count)
+    assert len(LoggedTransaction.decode(transaction.encode()).records) == 11
 
 
 def test_what_was_encoded_before_a_mark_stays(changes: TransactionState) -> None:

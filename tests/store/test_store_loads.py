@@ -16,10 +16,10 @@ from herdpy.log import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    LoggedTransaction,
     Record,
     StagedPart,
     TablesChecksum,
-    Transaction,
 )
 from herdpy_server.store import Store, StoreDamagedError, loads, verify_copy
 from herdpy_server.store.loads import LoadOutcome
@@ -32,14 +32,14 @@ ENTRIES = st.lists(st.none() | st.tuples(IDS, PARTS), max_size=20)
 STEPS = st.lists(st.sampled_from(["", "", "flush", "reopen", "crash", "trim"]), min_size=20, max_size=20)
 
 
-def logged(entries: list[tuple[str, list[int]] | None]) -> list[tuple[LSN, Transaction]]:
+def logged(entries: list[tuple[str, list[int]] | None]) -> list[tuple[LSN, LoggedTransaction]]:
     """Transactions: some are loads, with staged ledgers or without."""
     log = []
     for at, entry in enumerate(entries):
         records: list[Record] = [TablesChecksum([])]
         if entry is not None:
             records = [LoadDone(entry[0], 7, at, 1, 2, 3)]
-        log.append((LSN(1, at), Transaction(1000 + at, records)))
+        log.append((LSN(1, at), LoggedTransaction(1000 + at, records)))
     return log
 
 
@@ -163,10 +163,10 @@ def test_a_load_is_the_transaction_that_ends_with_it_and_names_its_ledgers() -> 
     parts = (StagedPart(8, 0, 9, 0, 1), StagedPart(6, 0, 9, 0, 1))
     batches = [LoadBatch(7, LoadOp.INSERT, -1, parts), LoadBatch(7, LoadOp.INSERT, -1, parts[:1])]
     done = LoadDone("l", 7, 3, 0, 0, 0)
-    one = loads.loaded_by(LSN(2, 5), Transaction(9, [*batches, done]))
+    one = loads.loaded_by(LSN(2, 5), LoggedTransaction(9, [*batches, done]))
     assert one == (LoadOutcome("l", LSN(2, 5), 9, 7, 3, 0, 0, 0), (8, 6, 8))
-    assert loads.loaded_by(LSN(2, 5), Transaction(9, batches)) is None
-    assert loads.loaded_by(LSN(2, 5), Transaction(9, [])) is None
+    assert loads.loaded_by(LSN(2, 5), LoggedTransaction(9, batches)) is None
+    assert loads.loaded_by(LSN(2, 5), LoggedTransaction(9, [])) is None
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def loaded(tmp_path: Path) -> Path:
     """A closed store that knows a load."""
     store = Store.open(tmp_path / "s")
     lsn = LSN(1, 0)
-    store.apply_logged(lsn, [(lsn, Transaction(5, [LoadDone("l1", 7, 1, 2, 3, 4)]))])
+    store.apply_logged(lsn, [(lsn, LoggedTransaction(5, [LoadDone("l1", 7, 1, 2, 3, 4)]))])
     store.flush()
     store.close()
     return tmp_path / "s"
@@ -208,7 +208,7 @@ def test_loads_that_were_changed_are_damage(loaded: Path, change: str) -> None:
 
 def test_a_store_from_before_there_were_loads_is_read_and_written(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s")
-    store.apply_logged(LSN(1, 0), [(LSN(1, 0), Transaction(5, [TablesChecksum([])]))])
+    store.apply_logged(LSN(1, 0), [(LSN(1, 0), LoggedTransaction(5, [TablesChecksum([])]))])
     store.flush()
     store.close()
     with lmdb.open(str(tmp_path / "s"), max_dbs=10) as env:
@@ -221,7 +221,7 @@ def test_a_store_from_before_there_were_loads_is_read_and_written(tmp_path: Path
     assert list(reading.check()) == []
     reading.close()
     store = Store.open(tmp_path / "s")
-    store.apply_logged(LSN(1, 1), [(LSN(1, 1), Transaction(5, [LoadDone("l1", 7, 1, 2, 3, 4)]))])
+    store.apply_logged(LSN(1, 1), [(LSN(1, 1), LoggedTransaction(5, [LoadDone("l1", 7, 1, 2, 3, 4)]))])
     store.flush()
     store.close()
     store = Store.open(tmp_path / "s")

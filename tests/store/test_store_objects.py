@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy.log import LSN
-from herdpy.log import Transaction as LoggedTransaction
+from herdpy.log import LSN, LoggedTransaction
 from herdpy_server.store import ApplyError, Store, Workspace
 from herdpy_server.tablespace.locks import LockTable
 from herdpy_server.tablespace.tablespace import Transaction

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from herdpy.log import LSN, START, Transaction
+from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import TablesChecksum
 from herdpy_server.store import Store, outcomes, verify_copy
 from herdpy_server.store.outcomes import CommitOutcome, made_after
@@ -19,7 +19,7 @@ DONE = [TablesChecksum([])]
 
 IDS = st.sampled_from([b"a", b"b", b"c", b"1:3/d", b"", b""]) | st.binary(min_size=1, max_size=64)
 LOGGED = st.builds(
-    Transaction,
+    LoggedTransaction,
     timestamp_us=st.integers(0, 400),
     records=st.sampled_from([DONE, []]),
     request_id=IDS,
@@ -35,7 +35,7 @@ class Model:
         self.kept: deque[CommitOutcome] = deque()
         self.forgotten, self.newest_us = START, 0
 
-    def add(self, lsn: LSN, transaction: Transaction) -> None:
+    def add(self, lsn: LSN, transaction: LoggedTransaction) -> None:
         if not transaction.request_id or any(one.request_id == transaction.request_id for one in self.kept):
             return
         time_us = self.newest_us = max(self.newest_us, transaction.timestamp_us)
@@ -110,7 +110,7 @@ def test_what_is_not_found_and_would_be_known_was_never_committed(small, tmp_pat
     for lsn, entry in logged(entries):
         # A client names its transactions after the position that it has been told.
         named = [
-            (lsn, Transaction(one.timestamp_us, DONE, b"%s/%d" % (str(store.applied).encode(), at)))
+            (lsn, LoggedTransaction(one.timestamp_us, DONE, b"%s/%d" % (str(store.applied).encode(), at)))
             for at, (_lsn, one) in enumerate(entry)
         ]
         store.apply_logged(lsn, named)
@@ -144,7 +144,7 @@ def test_an_id_says_after_which_position_it_was_made(request_id, position):
 
 def test_a_store_from_before_outcomes_takes_them(tmp_path):
     store = Store.open(tmp_path / "db")
-    store.apply_logged(LSN(1, 0), [(LSN(1, 0), Transaction(1, DONE))])
+    store.apply_logged(LSN(1, 0), [(LSN(1, 0), LoggedTransaction(1, DONE))])
     store.flush()
     with store.disk.env.begin(write=True) as txn:
         txn.delete(outcomes.NAME, db=store.disk.meta)
@@ -152,7 +152,7 @@ def test_a_store_from_before_outcomes_takes_them(tmp_path):
     store.close()
     store = Store.open(tmp_path / "db")
     assert state(store) == ([], START, 0)
-    store.apply_logged(LSN(1, 1), [(LSN(1, 1), Transaction(1, DONE, b"x"))])
+    store.apply_logged(LSN(1, 1), [(LSN(1, 1), LoggedTransaction(1, DONE, b"x"))])
     store.flush()
     store.close()
     store = Store.open(tmp_path / "db", read_only=True)
@@ -164,7 +164,7 @@ def test_a_store_from_before_outcomes_takes_them(tmp_path):
 def test_damage_is_found(tmp_path, damage):
     store = Store.open(tmp_path / "db")
     for at in range(3):
-        store.apply_logged(LSN(1, at), [(LSN(1, at), Transaction(at, DONE, b"id %d" % at))])
+        store.apply_logged(LSN(1, at), [(LSN(1, at), LoggedTransaction(at, DONE, b"id %d" % at))])
     store.flush()
     handle = store.disk.outcomes_handle
     with store.disk.env.begin(write=True) as txn:

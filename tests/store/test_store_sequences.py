@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy.log import LSN
-from herdpy.log import Transaction as LoggedTransaction
+from herdpy.log import LSN, LoggedTransaction
 from herdpy.log.records import Record
 from herdpy_server.store import Store, Workspace, flush
 from herdpy_server.tablespace.locks import LockTable

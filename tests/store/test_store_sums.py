@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import herdpy
-from herdpy.log import LSN, START, Transaction
+from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import Delete, Insert, TablesChecksum
 from herdpy_server.store import Store
 from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, sums
@@ -68,8 +68,8 @@ def test_a_mark_is_told_also_when_others_share_its_entry(store: Store):
     told: list[tuple[TablesChecksum, LSN]] = []
     store.on_checksum = lambda record: told.append((record, store.applied))
     lsn = LSN(store.durable.ledger_id, store.durable.entry_id + 1)
-    one = Transaction(1, [Insert(table.id, key, image)])
-    store.apply_logged(lsn, [(lsn, one), (lsn, Transaction(1, [MARK])), (lsn, one)])
+    one = LoggedTransaction(1, [Insert(table.id, key, image)])
+    store.apply_logged(lsn, [(lsn, one), (lsn, LoggedTransaction(1, [MARK])), (lsn, one)])
     assert told == [(MARK, lsn)]
     after = LSN(lsn.ledger_id, lsn.entry_id + 1)
     store.apply_entry(after, [([Insert(table.id, key, image)], None), ([MARK], None)])

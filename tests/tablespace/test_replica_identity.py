@@ -21,8 +21,8 @@ from herdpy.log import (
     FileLog,
     Insert,
     InsertBatch,
+    LoggedTransaction,
     Record,
-    Transaction,
     TransactionAssembler,
     Truncate,
     Update,
@@ -74,7 +74,7 @@ def change(connection: Connection) -> None:
 
 def records(path: Path) -> list[Record]:
     """All that the log has, in order."""
-    assembler, found = TransactionAssembler(), list[Transaction]()
+    assembler, found = TransactionAssembler(), list[LoggedTransaction]()
 
     async def read() -> None:
         async for _lsn, entry in log.read(START):

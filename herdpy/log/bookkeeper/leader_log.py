@@ -30,7 +30,7 @@ from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog
-from herdpy.log.entry import LogEntry, Transaction
+from herdpy.log.entry import LogEntry, LoggedTransaction
 from herdpy.log.errors import (
     LogBusyError,
     LogClosedError,
@@ -215,7 +215,7 @@ class LeaderLog(LoopLog):
         """Why the log takes no more appends: it failed, was taken over, or closed. None: it takes them."""
         return self._refusal
 
-    def append(self, transaction: Transaction) -> Append:
+    def append(self, transaction: LoggedTransaction) -> Append:
         """As ``CommitLog.append``; cheapest on the loop's thread.
 
         Raises:

@@ -25,7 +25,7 @@ from herdpy.log.entry import (
     LAST,
     PART_BYTES,
     Body,
-    Transaction,
+    LoggedTransaction,
     encode_entry,
     encode_part,
 )
@@ -40,7 +40,7 @@ class LeaderAppend(Append):
 
     __slots__ = ("body",)
 
-    def __init__(self, transaction: Transaction, body: Body) -> None:
+    def __init__(self, transaction: LoggedTransaction, body: Body) -> None:
         super().__init__(transaction)
         self.body = body
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.log import LSN, LoadBatch, LogEntry, StagedPart, Transaction, TransactionAssembler
+from herdpy.log import LSN, LoadBatch, LogEntry, LoggedTransaction, StagedPart, TransactionAssembler
 from herdpy.log.bookkeeper import LedgerLogSettings
 from herdpy.log.staging import read_part
 from herdpy_server.replica.open_replica import OpenReplica
@@ -76,9 +76,13 @@ async def _apply(
     store: Store, safe: LSN, lsn: LSN, encoded: list[bytes], turns: _Turns, staged: PartReader
 ) -> None:
     large = sum(map(len, encoded)) > _LARGE_BYTES
-    decoded: list[tuple[LSN, Transaction]] = []
+    decoded: list[tuple[LSN, LoggedTransaction]] = []
     for data in encoded:
-        one = await turns.through(Transaction.decode_in_steps(data)) if large else Transaction.decode(data)
+        one = (
+            await turns.through(LoggedTransaction.decode_in_steps(data))
+            if large
+            else LoggedTransaction.decode(data)
+        )
         decoded.append((lsn, one))
     for _lsn, one in decoded:
         for record in one.records:

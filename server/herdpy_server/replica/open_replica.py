@@ -19,7 +19,7 @@ from pathlib import Path
 
 import lmdb
 
-from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, Transaction
+from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, LoggedTransaction
 from herdpy_server.replica.host import Host
 from herdpy_server.serving.driver import LoopSessions
 from herdpy_server.serving.node import Uses
@@ -45,7 +45,7 @@ class StandbyLog(CommitLog):
         self._refusal = refusal
         self._position = position
 
-    def append(self, transaction: Transaction) -> Append:
+    def append(self, transaction: LoggedTransaction) -> Append:
         """Raise SqlError 25006, which names the leader: certainly nothing was done."""
         raise self._refusal()
 

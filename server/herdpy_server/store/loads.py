@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from herdpy.log import LSN, START, LoadBatch, LoadDone, SequenceAdvance, Transaction
+from herdpy.log import LSN, START, LoadBatch, LoadDone, LoggedTransaction, SequenceAdvance
 from herdpy_server.store import numbered
 
 KEEP_COUNT = 10_000
@@ -55,7 +55,7 @@ class Loaded(NamedTuple):
     staged: tuple[int, ...]
 
 
-def loaded_by(lsn: LSN, transaction: Transaction) -> Loaded | None:
+def loaded_by(lsn: LSN, transaction: LoggedTransaction) -> Loaded | None:
     """The load that a transaction of the log is; None: it is something else."""
     records = transaction.records
     at = len(records) - 1

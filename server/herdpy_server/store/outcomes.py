@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from herdpy.log import LSN, START, Transaction
+from herdpy.log import LSN, START, LoggedTransaction
 from herdpy_server.store import numbered
 
 KEEP_COUNT = 100_000
@@ -46,7 +46,7 @@ class CommitOutcome(NamedTuple):
     done: bool
 
 
-def outcome_of(lsn: LSN, transaction: Transaction) -> CommitOutcome:
+def outcome_of(lsn: LSN, transaction: LoggedTransaction) -> CommitOutcome:
     """The outcome that a transaction of the log with a request id is."""
     return CommitOutcome(transaction.request_id, lsn, transaction.timestamp_us, bool(transaction.records))
 

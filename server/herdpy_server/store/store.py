@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from herdpy.log import LSN, Transaction
+from herdpy.log import LSN, LoggedTransaction
 from herdpy.log.records import Record, TablesChecksum
 from herdpy_server.store import check, copy, flush
 from herdpy_server.store.apply import AppliedState, Applier, BackgroundChanges, StepApplier
@@ -208,7 +208,7 @@ class Store:
         """Apply one transaction of the log, the only one of the entry at ``lsn``; see ``apply_entry``."""
         self.apply_entry(lsn, [(records, layer)])
 
-    def apply_logged(self, lsn: LSN, transactions: Sequence[tuple[LSN, Transaction]]) -> None:
+    def apply_logged(self, lsn: LSN, transactions: Sequence[tuple[LSN, LoggedTransaction]]) -> None:
         """Apply transactions as the log gave them, each with its position; ``lsn``: where to go on after.
 
         What recovery and followers do. Errors as ``apply_entry``.
@@ -218,7 +218,9 @@ class Store:
         self._apply(lsn, [(records, None)], named, _loads_of(transactions))
         self._tell_checksums(one.records for _lsn, one in transactions)
 
-    def apply_in_steps(self, lsn: LSN, transactions: Sequence[tuple[LSN, Transaction]]) -> Iterator[None]:
+    def apply_in_steps(
+        self, lsn: LSN, transactions: Sequence[tuple[LSN, LoggedTransaction]]
+    ) -> Iterator[None]:
         """As ``apply_logged``, for what takes long: between the steps others may read and write to disk.
 
         Nothing of it shows, or is flushed, before the last step, which shows all; nothing else may be applied
@@ -486,6 +488,6 @@ class Store:
         self.disk.close()
 
 
-def _loads_of(transactions: Sequence[tuple[LSN, Transaction]]) -> list[Loaded]:
+def _loads_of(transactions: Sequence[tuple[LSN, LoggedTransaction]]) -> list[Loaded]:
     found = (loaded_by(lsn, one) for lsn, one in transactions)
     return [one for one in found if one is not None]

@@ -29,8 +29,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from herdpy.log import LSN, Append, CommitLog, LogError, TransactionAssembler
-from herdpy.log import Transaction as LoggedTransaction
+from herdpy.log import LSN, Append, CommitLog, LogError, LoggedTransaction, TransactionAssembler
 from herdpy.log.records import TablesChecksum
 from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store, Workspace

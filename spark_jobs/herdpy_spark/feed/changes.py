@@ -16,7 +16,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch, keys_to_arrays
 from herdpy.codec.arrow_conform import conform
-from herdpy.log.entry import Transaction
+from herdpy.log.entry import LoggedTransaction
 from herdpy.log.lsn import LSN
 from herdpy.log.records import (
     Before,
@@ -263,7 +263,7 @@ class FedEntry(Protocol):
     def lsn(self) -> LSN:
         """Its position."""
 
-    def transactions(self) -> list[Transaction]:
+    def transactions(self) -> list[LoggedTransaction]:
         """Those that take effect with it."""
 
 

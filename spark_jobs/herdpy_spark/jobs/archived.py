@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from herdpy.log.entry import FIRST, LAST, LogEntry, Transaction, encode_entry, encode_part
+from herdpy.log.entry import FIRST, LAST, LogEntry, LoggedTransaction, encode_entry, encode_part
 from herdpy.log.lsn import LSN
 from herdpy.log.records import LoadBatch
 
@@ -71,7 +71,7 @@ def archived(ledgers: LogLedgers, one: Closed) -> Iterator[tuple[str, int, int, 
             if begun is not None:
                 begun.append(part.data)
                 if part.last:
-                    yield from _staged(ledgers, Transaction.decode(b"".join(begun)))
+                    yield from _staged(ledgers, LoggedTransaction.decode(b"".join(begun)))
                     begun = None
         if entry.lsn >= one.last and begun is None:
             return
@@ -94,7 +94,7 @@ def _time(entry: LogEntry) -> int | None:
 
 
 def _staged(
-    ledgers: LogLedgers, transaction: Transaction
+    ledgers: LogLedgers, transaction: LoggedTransaction
 ) -> Iterator[tuple[str, int, int, int | None, bytes]]:
     for record in transaction.records:
         if isinstance(record, LoadBatch):

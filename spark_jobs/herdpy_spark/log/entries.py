@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from struct import Struct
 
-from herdpy.log import LSN, START, LogEntry, LogTrimmedError, Transaction, TransactionAssembler
+from herdpy.log import LSN, START, LogEntry, LoggedTransaction, LogTrimmedError, TransactionAssembler
 from herdpy.log.entry import EntryPart
 from herdpy.log.ledger_list import LedgerListState
 from herdpy_spark.log.ledgers import LogAddress, LogLedgers, opened, predecessor
@@ -36,9 +36,9 @@ class TransactionsAtEntry:
     bodies: list[bytes]
     complete: bool
 
-    def transactions(self) -> list[Transaction]:
+    def transactions(self) -> list[LoggedTransaction]:
         """The transactions, decoded; RecordError when the bytes are none."""
-        return [Transaction.decode(body) for body in self.bodies]
+        return [LoggedTransaction.decode(body) for body in self.bodies]
 
 
 @dataclass(slots=True, frozen=True)

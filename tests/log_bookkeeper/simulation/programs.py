@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import BookKeeperError
-from herdpy.log import LSN, START, Append, Insert, LogError, LogTrimmedError, Transaction
+from herdpy.log import LSN, START, Append, Insert, LogError, LoggedTransaction, LogTrimmedError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog, take_over
 from tests.log_bookkeeper.simulation.history import Seen
 from tests.log_bookkeeper.simulation.world import CrashingZnodes, World
@@ -111,7 +111,7 @@ class Candidate:
                 written = world.history.appended(leader)
                 size = rng.choice((0, 20, 20, 100, 1000))
                 try:
-                    last = log.append(Transaction(written.number, [Insert(1, b"key", bytes(size))]))
+                    last = log.append(LoggedTransaction(written.number, [Insert(1, b"key", bytes(size))]))
                 except LogError as error:
                     world.history.refused(written, error)
             if last is not None and rng.random() < 0.5:

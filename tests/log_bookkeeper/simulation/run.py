@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from herdpy.log import Insert, LogError, Transaction
+from herdpy.log import Insert, LogError, LoggedTransaction
 from herdpy.log.bookkeeper import FollowedLog, take_over
 from herdpy.testing.model import ZOOKEEPER, SimulationError, on_host
 from tests.bookkeeper.simulation.faults import Faults
@@ -145,7 +145,7 @@ async def _judge(world: World, truth: Seen, followers: list[Follower]) -> None:
         lambda appends, error: history.told("judge", epoch, appends, error), clock=world.now
     )
     written = history.appended("judge")
-    lsn = await log.append(Transaction(written.number, [Insert(1, b"key", b"")]))
+    lsn = await log.append(LoggedTransaction(written.number, [Insert(1, b"key", b"")]))
     deadline_s = world.now() + PATIENCE_S
     everybody = [truth, *(follower.seen for follower in followers)]
     while any(one.assembler.position < lsn for one in everybody) and world.now() < deadline_s:

@@ -98,7 +98,12 @@ class OsFiles:
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
     """Make the names in a directory durable: of what was made, renamed or removed there."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_path(path, os.O_DIRECTORY)
+
+
+def sync_path(path: str | os.PathLike[str], flags: int = 0) -> None:
+    """Make durable what was written to a file by whoever has closed it since."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(fd)
     finally:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from herdpy.log.files import sync_directory, sync_path
 from herdpy.log.lsn import LSN
 from herdpy.log.published.manifest import (
     FILE_NAME,
@@ -96,7 +97,7 @@ class Place:
         """Bring a closed file of a local directory to the disk; stores of objects have done so."""
         if self._local:
             with self._translated(f"written ({name})"):
-                _sync(self.path(name))
+                sync_path(self.path(name))
 
     def put(self, name: str, data: bytes) -> None:
         """A whole file at once: who looks finds all of it or nothing."""
@@ -112,8 +113,8 @@ class Place:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(hidden, self.path(name))
-            _sync(self._root)
-            _sync(os.path.dirname(self._root))
+            sync_directory(self._root)
+            sync_directory(os.path.dirname(self._root))
 
     def delete(self, name: str) -> None:
         """Remove a file; nothing when it is not there."""
@@ -141,14 +142,6 @@ class Place:
 def _protocols(fs: Any) -> tuple[str, ...]:
     known = fs.protocol
     return (known,) if isinstance(known, str) else tuple(known)
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # The snapshots in a place.

@@ -22,6 +22,7 @@ from herdpy_server.sessions.plans import Prepared, PreparedStatement, no_stateme
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.request_ids import request_function
 from herdpy_server.sessions.result import Result
+from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.cluster import no_cluster
 from herdpy_sql.deferred import NOTHING, Deferred, Name
 from herdpy_sql.errors import SqlError
@@ -288,7 +289,7 @@ async def execute_prepared(execution: Execution, plan: Execute, bound: BoundStat
         raise no_statement(plan.name)
     if found.named:
         raise SqlError("0A000", f'EXECUTE cannot give "{plan.name}" the name of its commit, only Bind can')
-    now = time.time_ns() // 1000
+    now = now_us()
     transaction = session.transaction
     started = now if transaction is None else transaction.started_us
     found.binds += 1

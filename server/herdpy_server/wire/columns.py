@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.arrow import array_to_datums, numbers_of
 from herdpy.codec.kinds import (
     DATE_INFINITY,
     DATE_NEGATIVE_INFINITY,
@@ -128,29 +128,21 @@ def _as_array(matrices: Sequence[Matrix]) -> Array:
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _numbers(array: Array, form: str) -> Any:
-    """The values in an array's buffer; what a NULL holds is undefined."""
-    width = np.dtype(form).itemsize
-    if not len(array):
-        return np.empty(0, form)
-    return np.frombuffer(array.buffers()[1], form, len(array), array.offset * width)
-
-
 def _fixed_width(array: Array, sql_type: SqlType) -> Matrix | None:
     """The binary form of a column's values, all of the same width; None for types that are not so."""
     base = sql_type.base
     plain = _PLAIN.get(base)
     if plain is not None:
-        return _bytes_of(_numbers(array, plain[0]).astype(plain[1]))
+        return _bytes_of(numbers_of(array, plain[0]).astype(plain[1]))
     if base is Base.DATE:
-        return _moved(_numbers(array, "<i4"), DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY, ">i4")
+        return _moved(numbers_of(array, "<i4"), DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY, ">i4")
     if base in {Base.TIMESTAMP, Base.TIMESTAMPTZ}:
-        values = _numbers(array, "<i8")
+        values = numbers_of(array, "<i8")
         return _moved(values, US_TO_2000, TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, ">i8")
     if base is Base.BOOLEAN:
         return _bytes_of(pc.cast(array, pa.uint8()).to_numpy(zero_copy_only=False))
     if base is Base.UUID and isinstance(array.type, pa.BaseExtensionType):
-        return _bytes_of(_numbers(array.storage, "V16"))
+        return _bytes_of(numbers_of(array.storage, "V16"))
     return None
 
 

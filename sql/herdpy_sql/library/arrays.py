@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from herdpy.codec.keys import KeyCodec
-from herdpy.codec.kinds import MAX_DIMENSIONS, Grid, KeyField, parts_of, shaped, sizes_of, stacked
+from herdpy.codec.kinds import Grid, KeyField, parts_of, shaped, sizes_of, stacked
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import to_text
-from herdpy_sql.values.arrays import RAGGED
+from herdpy_sql.values.arrays import RAGGED, check_dimensions
 
 A, E = Poly.ARRAY, Poly.ELEMENT
 _SIZES = array_of(Base.INTEGER)
@@ -33,7 +33,7 @@ def array_of_arrays(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """``ARRAY[a, b]`` of arrays. SqlError 2202E where they differ in their sizes, 54000 beyond 6."""
     if not any(arrays):  # empty ones, or NULLs
         return ()
-    _check_dimensions(1 + max(len(sizes_of(one)) for one in arrays if one))
+    check_dimensions(1 + max(len(sizes_of(one)) for one in arrays if one))
     try:
         return stacked([one or () for one in arrays])
     except ValueError:
@@ -46,18 +46,11 @@ def gathered(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         raise SqlError("22004", "cannot accumulate null arrays")
     if () in arrays:
         raise SqlError("2202E", "cannot accumulate empty arrays")
-    _check_dimensions(1 + max(len(sizes_of(one)) for one in arrays))
+    check_dimensions(1 + max(len(sizes_of(one)) for one in arrays))
     try:
         return stacked(arrays)
     except ValueError:
         raise SqlError("2202E", "cannot accumulate arrays of different dimensionality") from None
-
-
-def _check_dimensions(count: int) -> None:
-    if count > MAX_DIMENSIONS:
-        raise SqlError(
-            "54000", f"number of array dimensions ({count}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
-        )
 
 
 add("array_stacked", (A,), A, lambda *arrays: array_of_arrays(arrays), rest=A, strict=False)
@@ -173,7 +166,7 @@ def _fill(value: Any, sizes: Any, firsts: Any = (1,)) -> Any:
         raise SqlError(
             "2202E", "wrong number of array subscripts", detail="Dimension array must be one dimensional."
         )
-    _check_dimensions(len(sizes))
+    check_dimensions(len(sizes))
     if firsts != (1,) and len(firsts) != len(sizes):
         detail = "Low bound array has different size than dimensions array."
         raise SqlError("2202E", "wrong number of array subscripts", detail=detail)

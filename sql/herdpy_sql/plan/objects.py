@@ -31,6 +31,7 @@ from herdpy_sql.plan.names import (
     target_schema,
     with_remarks,
 )
+from herdpy_sql.plan.rules import names_of
 from herdpy_sql.plan.scope import find_table
 from herdpy_sql.plan.type_names import find_type, type_along
 from herdpy_sql.storage import Clock
@@ -409,7 +410,7 @@ def _subject(command: ObjectCommand, catalog: Catalog) -> tuple[tuple[str, int, 
     if kind == "CONSTRAINT":
         ((schema, table_name),) = command.names
         table = find_table(catalog, schema, table_name)
-        if words[0] not in _constraints(table):
+        if words[0] not in names_of(table):
             raise SqlError("42704", f'constraint "{words[0]}" for table "{table.name}" does not exist')
         return ("constraint", table.id, -1), f"constraint {table.id} {words[0]}"
     if kind == "SCHEMA":
@@ -469,9 +470,3 @@ def _column(catalog: Catalog, words: tuple[str, ...]) -> tuple[tuple[str, int, i
     if position is None:
         raise SqlError("42703", f'column "{name}" of relation "{path[-1]}" does not exist')
     return ("relation", found.id, position), f"column {found.id} {position}"
-
-
-def _constraints(table: Table) -> set[str]:
-    found = {check.name for check in table.checks} | {one.name for one in table.foreign_keys}
-    found |= {index.name for index in table.indexes if index.constraint}
-    return found if table.has_hidden_key else found | {table.key_name}

@@ -55,20 +55,21 @@ def _declared_sizes(bounds: str) -> tuple[int, ...]:
         if first != 1:
             raise SqlError("0A000", "arrays whose indexes do not begin at 1 are not supported")
         sizes.append(last)
-    _check_depth(len(sizes))
+    check_dimensions(len(sizes))
     return tuple(sizes)
 
 
-def _check_depth(depth: int) -> None:
-    if depth > MAX_DIMENSIONS:
+def check_dimensions(count: int) -> None:
+    """SqlError 54000 for more dimensions than an array can have."""
+    if count > MAX_DIMENSIONS:
         raise SqlError(
-            "54000", f"number of array dimensions ({depth}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
+            "54000", f"number of array dimensions ({count}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
         )
 
 
 def _level(text: str, body: str, at: int, found: list[str | None], depth: int) -> tuple[tuple[int, ...], int]:
     """What follows a brace that opens: its sizes (() without elements), and what is behind its end."""
-    _check_depth(depth)
+    check_dimensions(depth)
     at = _after_space(body, at)
     if body[at : at + 1] == "}":
         if depth > 1:

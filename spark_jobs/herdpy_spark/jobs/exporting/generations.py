@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.job import JobError
 
@@ -122,7 +123,7 @@ class LocalPlace:
                 return False
         finally:
             scratch.unlink(missing_ok=True)
-        _sync_directory(final.parent)
+        sync_directory(final.parent)
         return True
 
     def remove(self, name: str) -> None:
@@ -136,14 +137,6 @@ class LocalPlace:
     def join(self, name: str) -> str:
         """A URL: Spark must not take the path for one of its default file system."""
         return (self._path / name).as_uri()
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class HadoopPlace:

@@ -71,26 +71,22 @@ class SessionLimits:
     def check_statements(self, count: int) -> None:
         """SqlError 53400 when one more prepared statement than ``count`` is too many."""
         if count >= self.statements:
-            raise SqlError(
-                "53400",
-                f"a session can have at most {self.statements} prepared statements",
-                hint="DEALLOCATE those that are no longer needed.",
+            raise _too_many(
+                self.statements, "prepared statements", "DEALLOCATE those that are no longer needed."
             )
 
     def check_portals(self, count: int) -> None:
         """SqlError 53400 when one more portal than ``count`` is too many."""
         if count >= self.portals:
-            raise SqlError(
-                "53400",
-                f"a session can have at most {self.portals} portals",
-                hint="CLOSE cursors that are no longer needed.",
-            )
+            raise _too_many(self.portals, "portals", "CLOSE cursors that are no longer needed.")
 
     def check_large(self, count: int) -> None:
         """SqlError 53400 when one more portal with a large answer than ``count`` is too many."""
         if count >= self.large:
-            raise SqlError(
-                "53400",
-                f"a session can have at most {self.large} portals with large results",
-                hint="CLOSE cursors that are no longer needed.",
+            raise _too_many(
+                self.large, "portals with large results", "CLOSE cursors that are no longer needed."
             )
+
+
+def _too_many(most: int, what: str, hint: str) -> SqlError:
+    return SqlError("53400", f"a session can have at most {most} {what}", hint=hint)

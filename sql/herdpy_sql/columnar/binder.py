@@ -1,8 +1,8 @@
 """The binder: walks a sqlglot tree and gives each node its meaning, scope by scope.
 
-``bind`` dispatches on the node's class to the handlers that ``trees``, ``scalar``, ``functions`` and
-``aggregates`` register; a node without a handler is not supported (0A000), so nothing that is not known here
-can reach DuckDB. ``queries`` binds SELECTs and FROM.
+``bind`` dispatches on the node's class to the handlers that ``trees``, ``conditions``, ``aggregates``,
+``windows`` and others register; a node without a handler is not supported (0A000), so nothing that is not
+known here can reach DuckDB. ``queries`` binds SELECTs and FROM.
 """
 
 from __future__ import annotations

@@ -81,27 +81,6 @@ def replacement(text: str) -> str:
     return "".join(out)
 
 
-def unicode_string(text: str, escape: str = "\\") -> str:
-    """U&'...' decoded; SqlError 22023 or 42601."""
-    out, at = [], 0
-    while at < len(text):
-        if text[at] != escape:
-            out.append(text[at])
-            at += 1
-            continue
-        if text[at + 1 : at + 2] == escape:
-            out.append(escape)
-            at += 2
-            continue
-        start, width = (at + 2, 6) if text[at + 1 : at + 2] == "+" else (at + 1, 4)
-        try:
-            out.append(chr(int(text[start : start + width], 16)))
-        except (ValueError, OverflowError):
-            raise SqlError("42601", "invalid Unicode escape") from None
-        at = start + width
-    return "".join(out)
-
-
 def stand_in(value: Decimal, precision: int, scale: int) -> str:
     """A value of DECIMAL(p+2, s+1) that compares with every DECIMAL(p, s) as ``value`` does."""
     most = Decimal(1).scaleb(precision - scale)

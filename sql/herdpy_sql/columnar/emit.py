@@ -33,19 +33,23 @@ from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
-    from herdpy_sql.columnar.scope import Scope
+    from herdpy_sql.columnar.scope import Col, Scope
     from herdpy_sql.library import Resolved
 
 
 class Emitted(n.Foreign, frozen=True, eq=False):
-    """An expression that was bound to DuckDB's text at once: a subquery, an aggregate, a column."""
+    """An expression that was bound to DuckDB's text at once, from ``syntax`` or as a column of a relation."""
 
     typed: Typed
     syntax: exp.Expression | None = None
+    column: Col | None = None
 
     def label(self) -> str:
-        if isinstance(self.syntax, exp.Column):
-            return f"column {self.syntax.sql('postgres')}"
+        if self.column is not None:
+            rel = self.column.rel
+            return (
+                f"column {rel.name}.{self.column.name}" if rel and rel.name else f"column {self.column.name}"
+            )
         return "expression" if self.syntax is None else type(self.syntax).__name__.lower()
 
 
@@ -77,7 +81,7 @@ class Emitter:
     def emit(self, expr: n.Expr) -> Typed:
         """The node's text."""
         if type(expr) is Emitted:
-            if expr.syntax is not None and type(expr.syntax) is not exp.Column:
+            if expr.syntax is not None:
                 self.seen.append(expr.syntax)
             return expr.typed
         found = _EMITTERS[type(expr)](self, expr)

@@ -21,7 +21,8 @@ from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import direction_of, order_key
-from herdpy_sql.columnar.emit import entered
+from herdpy_sql.columnar.emit import Emitted
+from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
 from herdpy_sql.columnar.with_queries import bind_with
 from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
@@ -288,14 +289,14 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
         if isinstance(item, exp.Star):
             if not scope.star and not scope.rels:
                 raise SqlError("42601", "SELECT * with no tables specified is not valid")
-            outs += _expanded(binder, scope, [_as_it_is(c, scope.number) for c in scope.star])
+            outs += _expanded(binder, scope, scope.star, scope.number)
             continue
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
             table = identifier(item.args["table"])
             found = scope.relation(table)
             if found is None:
                 raise SqlError("42P01", f'missing FROM-clause entry for table "{table}"')
-            outs += _expanded(binder, scope, [_as_it_is(c, found[0].number) for c in found[1].columns])
+            outs += _expanded(binder, scope, found[1].columns, found[0].number)
             continue
         inner = item.this if isinstance(item, exp.Alias) else item
         tree, out = trees.bound(binder, inner, scope)
@@ -303,10 +304,6 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
         binder.note(f"Output: {name}", tree)
         outs.append(replace(out, name=name, origin=_origin(inner, scope)))
     return outs
-
-
-def _as_it_is(column: Col, number: int) -> Typed:
-    return replace(from_column(column, number), origin=column.origin)
 
 
 def _origin(node: Any, scope: Scope) -> ColumnOrigin | None:
@@ -322,9 +319,11 @@ def _origin(node: Any, scope: Scope) -> ColumnOrigin | None:
         return None  # it was bound as something else, such as a whole row
 
 
-def _expanded(binder: Binder, scope: Scope, columns: list[Typed]) -> list[Typed]:
-    for column in columns if binder.notes is not None else ():
-        binder.note(f"Output: {column.name}", entered(column, exp.column(str(column.name))))
+def _expanded(binder: Binder, scope: Scope, star: Sequence[Col], number: int) -> list[Typed]:
+    """The columns that ``*`` stands for, as they are."""
+    columns = [replace(from_column(column, number), origin=column.origin) for column in star]
+    for column, x in zip(star, columns, strict=True) if binder.notes is not None else ():
+        binder.note(f"Output: {column.name}", Emitted(full_type(x), x, None, column))
     if not scope.grouped:
         return columns
     own = scope.number

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts, queries
-from herdpy_sql.columnar import scalar as _scalar  # noqa: F401 - registers itself
-from herdpy_sql.columnar import trees as _trees  # noqa: F401
-from herdpy_sql.columnar import windows as _windows  # noqa: F401
+from herdpy_sql.columnar import windows as _windows  # noqa: F401 - registers itself
 from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan

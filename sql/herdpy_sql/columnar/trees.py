@@ -7,14 +7,18 @@ tree. All other syntax goes back to the columnar binder, and what that gives sta
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import aggregates, rows
+from herdpy_sql.collations import collation_name
+from herdpy_sql.columnar import aggregates, engine, rows
 from herdpy_sql.columnar import conditions as apart
 from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
-from herdpy_sql.columnar.emit import emit, entered
+from herdpy_sql.columnar.emit import Emitted, emit, entered
+from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.scope import from_column
 from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import calls, conditions
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class _Place:
-    """Where a tree stands. Columns are bound by the columnar binder, so no names are looked up here."""
+    """Where a tree stands: the names that mean something there."""
 
     volatile = True
 
@@ -37,8 +41,21 @@ class _Place:
         self.binder = binder
         self.scope = scope
 
-    def resolve(self, table: str | None, name: str) -> n.ColumnRef:
-        raise NotImplementedError(name)
+    def resolve(self, table: str | None, name: str) -> n.Expr:
+        """The column, of this SELECT or of one around it. SqlError 42703, 42702, 42P01; 0A000 for a row."""
+        scope = self.scope
+        try:
+            found, column = scope.find(table, name)
+        except SqlError as error:
+            if error.sqlstate == "42703" and table is None and scope.relation(name) is not None:
+                raise SqlError("0A000", f'whole-row reference "{name}" is not supported') from None
+            raise
+        x = from_column(column, found.number)
+        inner: Scope | None = scope
+        while inner is not None and inner.number != found.number:
+            inner.outer_vars |= x.vars
+            inner = inner.parent
+        return Emitted(full_type(x), self.binder.finished(x, scope), None, column)
 
     def bound(self, tree: ExprBinder, node: exp.Expression) -> n.Expr:
         """What the columnar binder makes of other syntax."""
@@ -119,6 +136,20 @@ def _anonymous(tree: ExprBinder, node: Any) -> n.Expr:
     return found
 
 
+def _collate(tree: ExprBinder, node: exp.Collate) -> n.Expr:
+    """COLLATE, also of a language's collation, which DuckDB has."""
+    name = engine.collation(collation_name(node.expression))
+    arg = tree.collated(node)
+    return arg if name is None else n.Call(arg.type, _collation(name), (arg,))
+
+
+@functools.lru_cache(maxsize=256)
+def _collation(name: str) -> n.Function:
+    return n.Function(
+        "collate", lambda text: text, duck=f"({{0}} COLLATE {name})", foreign=f"collation {name}"
+    )
+
+
 def _parameter(tree: ExprBinder, node: Any) -> n.Expr:
     found = tree.parameter(node)
     if isinstance(found, n.Param) and found.number > MAX_PARAMETER:
@@ -132,7 +163,7 @@ def _apart(tree: ExprBinder, node: Any, handler: Any) -> n.Expr:
     return entered(handler(place.binder, node, place.scope), node)
 
 
-_OTHERS = {exp.Column, exp.Subquery, exp.Select, exp.Exists, exp.Window, exp.Collate}
+_OTHERS = {exp.Subquery, exp.Select, exp.Exists, exp.Window}
 _CALLED = (*NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval)
 _BOUND: dict[type, Handler] = {
     **dict.fromkeys(_CALLED, calls.bind_call),
@@ -145,10 +176,11 @@ _BOUND: dict[type, Handler] = {
     exp.ILike: _like,
     exp.Array: _array,
     exp.Anonymous: _anonymous,
+    exp.Collate: _collate,
     exp.Parameter: _parameter,
 }
 
 
-@handles(*_BOUND)
+@handles(exp.Paren, *_BOUND)
 def _tree(binder: Binder, node: Any, scope: Scope) -> Typed:
     return emit(binder, tree_binder(binder, scope).bind(node), scope)

@@ -26,11 +26,12 @@ from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import bare, function_name, identifier, interval_words
 from herdpy_sql.expr.typenames import of_moment, sql_type
+from herdpy_sql.misspellings import missing_relation
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
-from herdpy_sql.values.strings import check_text
+from herdpy_sql.values.strings import check_text, unicode_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 200
 _CHAIN = 16
-_TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
+_TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR, Base.NAME})
 _INTEGER = re.compile(r"[0-9]+")
 
 _ARITHMETIC: dict[type, str] = {
@@ -60,7 +61,7 @@ _ARITHMETIC: dict[type, str] = {
 class ColumnScope(Protocol):
     """What names mean where an expression stands."""
 
-    def resolve(self, table: str | None, name: str) -> n.ColumnRef:
+    def resolve(self, table: str | None, name: str) -> n.Expr:
         """The column. SqlError 42703 (no such column), 42702 (ambiguous) or 42P01 (no such table)."""
 
 
@@ -126,10 +127,10 @@ class ExprBinder:
         name = node.this
         if not isinstance(name, exp.Identifier):
             raise SqlError("42601", "* is not allowed here")
-        if node.args.get("db") is not None:
-            raise NotOwn("qualified name")
-        table = node.args.get("table")
-        return self.scope.resolve(None if table is None else identifier(table), identifier(name))
+        table = None if node.args.get("table") is None else identifier(node.args["table"])
+        if table is not None and node.args.get("db") is not None and identifier(node.args["db"]) != "public":
+            raise missing_relation(table, [])
+        return self.scope.resolve(table, identifier(name))
 
     def literal(self, node: exp.Literal) -> n.Expr:
         if node.is_string:
@@ -138,6 +139,9 @@ class ExprBinder:
 
     def text(self, node: exp.Expression) -> n.Expr:
         return n.Const(UNKNOWN, check_text(str(node.this)))
+
+    def unicode_text(self, node: exp.UnicodeString) -> n.Expr:
+        return n.Const(UNKNOWN, check_text(unicode_string(str(node.this))))
 
     def boolean(self, node: exp.Boolean) -> n.Expr:
         return n.TRUE if node.this else n.FALSE
@@ -241,10 +245,14 @@ class ExprBinder:
 
     def collate(self, node: exp.Collate) -> n.Expr:
         """COLLATE by code point, which is how all text is compared here; others are the columnar engine's."""
-        arg = settle(self.bind(node.this), self.params)
         name = collation_name(node.expression)
         if name.upper() not in BY_CODE_POINT:
             raise NotOwn(f"collation {name}")
+        return self.collated(node)
+
+    def collated(self, node: exp.Collate) -> n.Expr:
+        """What has the collation. SqlError 42804 for what is no text."""
+        arg = settle(self.bind(node.this), self.params)
         if arg.type.base not in _TEXTS:
             raise SqlError("42804", f"collations are not supported by type {arg.type.name}")
         return arg
@@ -289,6 +297,7 @@ LEAVES_AND_OPERATORS: dict[type, Handler] = {
     exp.RawString: ExprBinder.text,
     exp.National: ExprBinder.text,
     exp.ByteString: ExprBinder.text,
+    exp.UnicodeString: ExprBinder.unicode_text,
     exp.Boolean: ExprBinder.boolean,
     exp.Null: ExprBinder.null,
     exp.Parameter: ExprBinder.parameter,

@@ -272,6 +272,11 @@ def _operator(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     return binder.bind(kind(this=node.this, expression=node.expression))
 
 
+def _no_function(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """What other dialects have a function for."""
+    raise SqlError("42883", f"function {function_name(node)} does not exist")
+
+
 def _random(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     if any(node.args.values()):
         raise SqlError("0A000", f"arguments of {function_name(node)} are not supported")
@@ -302,6 +307,7 @@ CALLS: dict[type, Handler] = {
     exp.Chr: _chr,
     exp.Concat: _concat,
     exp.Operator: _operator,
+    exp.If: _no_function,
     exp.Uuid: _random,
     exp.Rand: _random,
 }

@@ -133,6 +133,27 @@ def _varchar_bytes(sql_type: SqlType) -> Reader:
     return text_of if sql_type.length is None else _limited_bytes(sql_type)
 
 
+def unicode_string(text: str, escape: str = "\\") -> str:
+    """U&'...' decoded; SqlError 22023 or 42601."""
+    out, at = [], 0
+    while at < len(text):
+        if text[at] != escape:
+            out.append(text[at])
+            at += 1
+            continue
+        if text[at + 1 : at + 2] == escape:
+            out.append(escape)
+            at += 2
+            continue
+        start, width = (at + 2, 6) if text[at + 1 : at + 2] == "+" else (at + 1, 4)
+        try:
+            out.append(chr(int(text[start : start + width], 16)))
+        except (ValueError, OverflowError):
+            raise SqlError("42601", "invalid Unicode escape") from None
+        at = start + width
+    return "".join(out)
+
+
 _DUCK = DuckForms("VARCHAR", text="{}", constant=quote)
 TEXT_FORMS = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,

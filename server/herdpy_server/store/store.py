@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -233,9 +232,13 @@ class Store:
                 changes.make_room()
                 yield
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
-        with self._lock, self._whole():
-            self.memory.adopt(changes.layer)
-            self._applied(lsn, applier.catalog, named, _loads_of(transactions))
+        with self._lock:
+            try:
+                self.memory.adopt(changes.layer)
+                self._applied(lsn, applier.catalog, named, _loads_of(transactions))
+            except BaseException as error:
+                self.spoil(error)  # what is applied half is never written
+                raise
         self._tell_checksums(one.records for _lsn, one in transactions)
 
     def apply_entry(
@@ -260,7 +263,7 @@ class Store:
             ApplyError: the records do not fit the state; it cannot be used any further.
         """
         self._apply(lsn, transactions, named, loads)
-        self._tell_checksums(records for records, _layer in transactions)
+        self._tell_checksums([records for records, _layer in transactions])
 
     def _apply(
         self,
@@ -269,21 +272,28 @@ class Store:
         named: Sequence[CommitOutcome],
         loads: Sequence[Loaded],
     ) -> None:
-        with self._lock, self._whole():
-            catalog = self.catalog
-            for nth, (records, layer) in enumerate(transactions):
-                pending = self.memory.nth_pending(nth)
-                if layer is not None and pending is not None and pending.layer is layer:
-                    self.memory.adopt(layer)
-                    catalog = pending.catalog or catalog
-                else:
-                    state = AppliedState(self.memory, self.disk)
-                    applier = Applier(self.memory, state, catalog, self._apply_ops)
-                    applier.apply(records)
-                    catalog = applier.catalog
-                    if pending is not None and pending.catalog == catalog:
-                        catalog = pending.catalog  # the same definitions, known to plans by identity
-            self._applied(lsn, catalog, named, loads)
+        with self._lock:
+            try:
+                self._applied(lsn, self._taken(transactions), named, loads)
+            except BaseException as error:
+                self.spoil(error)  # what is applied half is never written
+                raise
+
+    def _taken(self, transactions: Sequence[tuple[Sequence[Record], Layer | None]]) -> Catalog:
+        """Take the changes of transactions into memory; the definitions after them."""
+        catalog = self.catalog
+        for nth, (records, layer) in enumerate(transactions):
+            pending = self.memory.nth_pending(nth)
+            if layer is not None and pending is not None and pending.layer is layer:
+                self.memory.adopt(layer)
+                catalog = pending.catalog or catalog
+            else:
+                applier = Applier(self.memory, AppliedState(self.memory, self.disk), catalog, self._apply_ops)
+                applier.apply(records)
+                catalog = applier.catalog
+                if pending is not None and pending.catalog == catalog:
+                    catalog = pending.catalog  # the same definitions, known to plans by identity
+        return catalog
 
     def _applied(
         self, lsn: LSN, catalog: Catalog, named: Sequence[CommitOutcome], loads: Sequence[Loaded]
@@ -306,15 +316,6 @@ class Store:
         for records in transactions:
             if len(records) == 1 and type(records[0]) is TablesChecksum:
                 self.on_checksum(records[0])
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """What is applied half is never written."""
-        try:
-            yield
-        except BaseException as error:
-            self._half_applied = error
-            raise
 
     @property
     def is_spoilt(self) -> bool:
@@ -448,16 +449,20 @@ class Store:
         disk.written, disk.sequences = begun.catalog, begun.sequences
         view = disk.renewed(reserved)
         frozen = begun.frozen
-        with self._lock, self._whole():
-            # Readers take the chain first and LMDB after it, so LMDB is replaced first.
-            disk.current = view
-            self.columns.flushed(frozen)
-            self.history.flushed(sum(delta.nbytes for chain in frozen.values() for delta in chain))
-            self.memory.release(frozen)
-            self.outcomes.written(begun.named)
-            self.loads.written(begun.done)
-            self.durable = begun.applied
-            self._begun = None
+        with self._lock:
+            try:
+                # Readers take the chain first and LMDB after it, so LMDB is replaced first.
+                disk.current = view
+                self.columns.flushed(frozen)
+                self.history.flushed(sum(delta.nbytes for chain in frozen.values() for delta in chain))
+                self.memory.release(frozen)
+                self.outcomes.written(begun.named)
+                self.loads.written(begun.done)
+                self.durable = begun.applied
+                self._begun = None
+            except BaseException as error:
+                self.spoil(error)  # what is applied half is never written
+                raise
 
     def table_checksums(self) -> dict[int, tuple[int, int]]:
         """(rows, checksum) of each table by its id, as of ``durable``."""

@@ -543,10 +543,15 @@ class Tablespace:
         """The transactions of one entry are durable."""
         lsn = entry[0].append.lsn
         assert lsn is not None
-        logged = [one.append.transaction for one in entry]
-        named = [outcome_of(lsn, transaction) for transaction in logged if transaction.request_id]
-        loads = [one for one in (loaded_by(lsn, transaction) for transaction in logged) if one is not None]
-        applied = [(one.append.transaction.records, one.layer) for one in entry]
+        named, loads, applied = [], [], []
+        for one in entry:
+            logged = one.append.transaction
+            applied.append((logged.records, one.layer))
+            if logged.request_id:
+                named.append(outcome_of(lsn, logged))
+            load = loaded_by(lsn, logged)
+            if load is not None:
+                loads.append(load)
         self.store.apply_entry(lsn, applied, named, loads)
         self.store.pop_pending(entry[-1].token)
         for outcome in named:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from herdpy.drill.checkers import errors, replicas
+from herdpy.drill.checkers.every_drill import check_errors, check_replicas
 from herdpy.drill.history import ClientOperation, DrillHistory, Event, Json
 from herdpy.drill.judging import UNDECIDED, Anomaly, HistoryChecker, Verdict, smallest
 from herdpy.drill.workloads import WORKLOADS, Workload
@@ -51,7 +51,7 @@ class HistoryOrigin:
 def judge_again(history: DrillHistory) -> list[Verdict]:
     """All verdicts that follow from the history alone, as the runner has given them."""
     looks = history.of("checksum")
-    verdicts = [replicas.check(looks)] if looks.operations else []
+    verdicts = [check_replicas(looks)] if looks.operations else []
     for label in _labels(history):
         verdicts += _Judge(label).verdicts(history)
     return verdicts
@@ -95,7 +95,7 @@ class _Judge:
         if self._workload is None:
             text = f"no checker can judge {len(own)} operations of the workload {self._label}"
             return [Verdict.of(self._label, [Anomaly(UNDECIDED, text)], "not judged")]
-        found = [*self._workload.judge(own), errors.check(own)]
+        found = [*self._workload.judge(own), check_errors(own)]
         for verdict in found:
             if verdict.name != self._label:
                 verdict.name = f"{self._label}: {verdict.name}"

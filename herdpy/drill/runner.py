@@ -25,7 +25,7 @@ from typing import TypeVar
 import psycopg
 
 from herdpy.dev import DevError
-from herdpy.drill.checkers import errors
+from herdpy.drill.checkers.every_drill import check_errors
 from herdpy.drill.client_threads import ClientError, ClientThreads, WorkloadJob, one_client
 from herdpy.drill.control import CannotError, ClusterControl, ClusterNeeds, ClusterObserver, ControlError
 from herdpy.drill.control.control import ViewError
@@ -300,7 +300,7 @@ class DrillRun:
         history = self._recorder.history
         for job in self._jobs:
             own = history.where(lambda each, label=job.label: each.details.get("workload") == label)  # type: ignore[misc]
-            for verdict in [*job.workload.judge(own), errors.check(own)]:
+            for verdict in [*job.workload.judge(own), check_errors(own)]:
                 if verdict.name != job.label:
                     verdict.name = f"{job.label}: {verdict.name}"
                 self.result.verdicts.append(verdict)

@@ -20,7 +20,7 @@ import psycopg
 
 from herdpy.bookkeeper import BookKeeper, ClientSettings
 from herdpy.bookkeeper.errors import NoSuchLedgerError
-from herdpy.drill.checkers import replicas
+from herdpy.drill.checkers.every_drill import check_replicas
 from herdpy.drill.control import ClusterObserver, ProcessPlace
 from herdpy.drill.control.control import ViewError, status_of
 from herdpy.drill.history import DrillHistory, Json, Recorder
@@ -145,7 +145,7 @@ def compare_replicas(view: ClusterObserver, recorder: Recorder, *, timeout_s: fl
         if wanted <= set(sums) or time.monotonic() > deadline:
             break
         time.sleep(_AGAIN_S)
-    verdict = replicas.check(DrillHistory([call.operation]))
+    verdict = check_replicas(DrillHistory([call.operation]))
     missing = sorted(wanted - set(sums))
     if missing:
         text = f"no checksum of {', '.join(missing)}: {error or 'they did not answer'}"

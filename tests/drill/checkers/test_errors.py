@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herdpy.drill.checkers import errors
+from herdpy.drill.checkers.every_drill import check_errors
 from herdpy.drill.history import ClientOperation, DrillHistory, OperationOutcome
 
 
@@ -31,23 +31,23 @@ def refused(error: str, **details: Any) -> ClientOperation:
     ],
 )
 def test_what_a_fault_explains(error: str):
-    assert errors.check(DrillHistory([refused(error)])).valid
+    assert check_errors(DrillHistory([refused(error)])).valid
 
 
 @pytest.mark.parametrize("error", ["XX000: internal error", "42P01: no table", "23505: twice", "0A000: what"])
 def test_what_none_does(error: str):
-    verdict = errors.check(DrillHistory([refused(error), refused(error), refused("40001: again")]))
+    verdict = check_errors(DrillHistory([refused(error), refused(error), refused("40001: again")]))
     assert [(one.kind, one.text) for one in verdict.anomalies] == [("unexpected error", f"2 times: {error}")]
     assert len(verdict.anomalies[0].operations) == 2
 
 
 def test_a_replica_may_be_behind_the_making_of_a_table_where_any_state_will_do():
-    assert errors.check(DrillHistory([refused("42P01: no table", read_level="any")])).valid
-    assert not errors.check(DrillHistory([refused("42P01: no table", read_level="bounded")])).valid
+    assert check_errors(DrillHistory([refused("42P01: no table", read_level="any")])).valid
+    assert not check_errors(DrillHistory([refused("42P01: no table", read_level="bounded")])).valid
 
 
 def test_answers_are_none_of_its_business():
     done = ClientOperation(1, "read", ["x"], 1, OperationOutcome.DONE, 1.0, 2.0)
-    verdict = errors.check(DrillHistory([done]))
+    verdict = check_errors(DrillHistory([done]))
     assert verdict.valid
     assert verdict.summary == "0 errors in 1 operations"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from herdpy.drill.checkers import replicas
+from herdpy.drill.checkers.every_drill import check_replicas
 from herdpy.drill.history import HistoryError
 from herdpy.drill.workloads import queue, unique_keys
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
@@ -132,7 +132,7 @@ def test_an_owner_who_never_claimed_is_wrong():
 def test_replicas_that_differ_are_told():
     same = op("checksum", ["main"], {"server-1": "ab", "server-2": "ab"})
     other = op("checksum", ["main"], {"server-1": "ab", "server-2": "cd", "server-3": "ab"})
-    assert replicas.check(one_by_one(same)).valid
-    verdict = replicas.check(one_by_one(same, other))
+    assert check_replicas(one_by_one(same)).valid
+    verdict = check_replicas(one_by_one(same, other))
     assert verdict.kinds == ["replicas differ"]
     assert verdict.anomalies[0].text == "server-1, server-3: ab; server-2: cd"

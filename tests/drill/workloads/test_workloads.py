@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy.drill.checkers import errors
+from herdpy.drill.checkers.every_drill import check_errors
 from herdpy.drill.history import OperationOutcome
 from herdpy.drill.sessions import SessionAnswer
 from herdpy.drill.workloads import WORKLOADS
@@ -18,7 +18,7 @@ from tests.drill.workloads.embedded import Bend, EmbeddedSession, run
 def test_a_right_database_is_found_right(name: str, tmp_path: Path) -> None:
     verdicts, recorder = run(WORKLOADS[name](), tmp_path / "d")
     assert all(verdict.valid for verdict in verdicts), verdicts
-    assert errors.check(recorder.history).valid
+    assert check_errors(recorder.history).valid
     done = [one for one in recorder.history if one.outcome is OperationOutcome.DONE]
     assert len(done) > 100
     assert {"linearizable"} < {one.details.get("read_level", "linearizable") for one in done} or name in (

@@ -118,6 +118,8 @@ def test_given_types_hold_and_counts_are_checked() -> None:
     typed = _query("SELECT 1.5::numeric(10, 2), 'ab'::varchar(5), 'a'::char(3)").columns
     numeric = SqlType(Base.NUMERIC, precision=10, scale=2)
     assert [column.type for column in typed] == [numeric, SqlType(Base.VARCHAR, 5), SqlType(Base.CHAR, 3)]
+    alike = "SELECT coalesce(price, price), coalesce(price, 1) FROM pairs UNION SELECT price, NULL FROM pairs"
+    assert [column.type for column in _query(alike).columns] == [numeric, NUMERIC]
     assert _query("SELECT $2", (UNKNOWN, TEXT)).param_types[1] == TEXT
     with pytest.raises(SqlError) as caught:
         _query("SELECT $1::int").run({}, (), CLOCK)

@@ -91,6 +91,14 @@ def register(*names: str) -> Callable[[Aggregate], Aggregate]:
     return add
 
 
+def _as_text(binder: Binder, x: Typed) -> Typed:
+    return casts.as_text(binder, emit.settle_text(binder, x))
+
+
+def _as_double(binder: Binder, x: Typed) -> Typed:
+    return casts.as_double(binder, emit.coerce(binder, x, DOUBLE) if x.unknown else x)
+
+
 @handles(*AGGREGATE_CLASSES)
 def _plain(binder: Binder, node: Any, scope: Scope) -> Typed:
     return bind_aggregate(binder, node, scope, Frame())
@@ -210,7 +218,7 @@ def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope
         keys = []
         for ordered in order.expressions:
             (key,), _ = _inside(binder, [ordered.this], scope)
-            keys.append(order_key(casts.settle_text(binder, key)) + direction_of(ordered))
+            keys.append(order_key(emit.settle_text(binder, key)) + direction_of(ordered))
         frame = replace(frame, order=", ".join(keys))
     function = AGGREGATES.get(name)
     if function is None:
@@ -231,17 +239,17 @@ def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed
         raise SqlError("0A000", f"{name} over several columns is not supported")
     ordered = node.expression.expressions[0]
     (x,), outer = _inside(binder, [ordered.this], scope)
-    x = frame.guarded(casts.settle_text(binder, x))
+    x = frame.guarded(emit.settle_text(binder, x))
     desc = " DESC" if ordered.args.get("desc") else ""
     if name == "mode":
         direction = desc or " ASC"
         sql = f"mode({x.sql} ORDER BY {order_key(x)}{direction}){frame.filter}"
         return Typed(sql, x.type, x.dec, vars=outer, agg=True)
     (fraction,), _ = _inside(binder, [node.this.this], scope)
-    fraction = casts.as_double(binder, fraction)
+    fraction = _as_double(binder, fraction)
     if name == "percentile_cont":
         if x.base is not Base.INTERVAL:
-            x = casts.as_double(binder, x)
+            x = _as_double(binder, x)
         sql = f"quantile_cont({x.sql}, {fraction.sql} ORDER BY {x.sql}{desc}){frame.filter}"
         return Typed(sql, x.type, vars=outer, agg=True)
     if x.is_text_numeric:
@@ -268,7 +276,7 @@ def _count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     if not arguments:
         return Typed(frame.apply("count", "*"), BIGINT)
     (x,) = arguments
-    x = casts.settle_text(binder, x)
+    x = emit.settle_text(binder, x)
     return Typed(frame.apply("count", order_key(x) if frame.distinct else x.sql), BIGINT)
 
 
@@ -325,7 +333,7 @@ def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         count = frame.apply("count", counted, ordered=False)
         return Typed(f"pg_numavg({text}, CAST(nullif({count}, 0) AS VARCHAR))", NUMERIC)
     if base in (Base.REAL, Base.DOUBLE):
-        x = casts.as_double(binder, x)
+        x = _as_double(binder, x)
         infinite = frame.apply("bool_or", f"isinf({x.sql})", ordered=False)
         wide = f"pg_fsum({frame.apply('avg', x.sql)}, {infinite})"
         return Typed(wide, DOUBLE)
@@ -342,7 +350,7 @@ def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
 
 def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
     """jsonb_agg and json_agg: the values as a list, which a function of the library makes JSON of."""
-    x = casts.settle_text(binder, x)
+    x = emit.settle_text(binder, x)
     if x.array:
         x = _as_json(binder, x, name)
         name = name.replace("json_of_list", "json_of_rows") if name.startswith("json_") else name
@@ -370,7 +378,7 @@ def _json_agg(name: str) -> Aggregate:
 
 def _json_object_agg(name: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-        key, x = casts.as_text(binder, arguments[0]), casts.settle_text(binder, arguments[1])
+        key, x = _as_text(binder, arguments[0]), emit.settle_text(binder, arguments[1])
         if x.array:
             x = _as_json(binder, x, name)
         sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
@@ -399,7 +407,7 @@ _WITHOUT_EXTREMES = frozenset({"B", "U"})
 def _extreme(name: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
-        x = casts.settle_text(binder, x)
+        x = emit.settle_text(binder, x)
         if FACTS[x.base].category in _WITHOUT_EXTREMES:
             raise ValueError
         if x.array:
@@ -427,7 +435,7 @@ def _boolean(name: str) -> Aggregate:
         (x,) = arguments
         if not x.unknown and x.base is not Base.BOOLEAN:
             raise ValueError
-        x = casts.coerce(binder, x, BOOLEAN)
+        x = emit.coerce(binder, x, BOOLEAN)
         return Typed(frame.apply(name, x.sql), BOOLEAN)
 
     return function
@@ -441,10 +449,10 @@ def _spread(kind: str, duck: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         if x.base in (Base.REAL, Base.DOUBLE):
-            x = casts.as_double(binder, x)
+            x = _as_double(binder, x)
             odd = frame.apply("bool_or", f"NOT isfinite({x.sql})", ordered=False)
             return Typed(f"pg_fspread({frame.apply(duck, x.sql)}, {odd})", DOUBLE)
-        x = casts.as_numeric(binder, x)
+        x = casts.as_numeric(binder, emit.coerce(binder, x, NUMERIC) if x.unknown else x)
         if x.base is not Base.NUMERIC:
             raise ValueError
         count = frame.apply("count", x.sql, ordered=False)
@@ -472,7 +480,7 @@ _LARGE = "1e150"  # the square of which may be out of range
 
 def _pair(name: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-        y, x = (casts.as_double(binder, a) for a in arguments)
+        y, x = (_as_double(binder, a) for a in arguments)
         found = frame.apply(name, f"{y.sql}, {x.sql}")
         if name in _MEANS:
             return Typed(found, DOUBLE)
@@ -510,7 +518,7 @@ for _name in ("bit_and", "bit_or", "bit_xor"):
 
 @register("regr_count")
 def _regr_count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-    y, x = (casts.as_double(binder, a) for a in arguments)
+    y, x = (_as_double(binder, a) for a in arguments)
     return Typed(f"CAST({frame.apply('regr_count', f'{y.sql}, {x.sql}')} AS BIGINT)", BIGINT)
 
 
@@ -521,14 +529,14 @@ def _string_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         raise ValueError
     if x.base is Base.BYTEA:
         raise SqlError("0A000", f"string_agg of {BYTEA} is not supported")
-    x, separator = casts.as_text(binder, x), casts.as_text(binder, separator)
+    x, separator = _as_text(binder, x), _as_text(binder, separator)
     return Typed(frame.apply("string_agg", f"{x.sql}, coalesce({separator.sql}, '')"), TEXT)
 
 
 @register("array_agg")
 def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
-    x = casts.settle_text(binder, x)
+    x = emit.settle_text(binder, x)
     if x.array:
         return emit.gathered(binder, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
     sql = numeric_text(x) if x.scale_sql is not None else x.sql

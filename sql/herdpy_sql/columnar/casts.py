@@ -1,9 +1,8 @@
-"""Casts, coercions and common types: PostgreSQL's rules of type conversion, written in DuckDB's SQL.
+"""Casts in DuckDB's SQL, of texts whose types are known: ``cast`` that is written, ``converted`` that is not.
 
-``coerce`` is what a place asks of an expression (an operand, a branch, a parameter); ``cast`` is what the
-user wrote; ``unify`` brings several expressions to one type (CASE, VALUES, UNION, COALESCE). What no native
-cast can do is a call of the library's function. Runtime checks are macros and functions of ``macros`` and
-``exact``.
+Which casts there are, and what an untyped literal or parameter becomes, is decided on typed trees
+(``expr.coerce``). What no native cast can do is a call of the library's function. Checks that are made when a
+query runs are DuckDB's macros and callbacks (``macros``, ``callbacks``).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from herdpy.codec.kinds import nested, sizes_of
 from herdpy_sql.columnar import literals
 from herdpy_sql.columnar.binder import CONTEXT
 from herdpy_sql.columnar.literals import parameter
-from herdpy_sql.columnar.routines import argument_text, as_array, duck_name, full_type, of_type, used
+from herdpy_sql.columnar.routines import argument_text, duck_name, full_type, of_type, used
 from herdpy_sql.duck import (
     INTEGERS,
     MAX_DIGITS,
@@ -34,7 +33,6 @@ from herdpy_sql.duck import (
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
-from herdpy_sql.expr.coerce import common_type as of_types
 from herdpy_sql.library import Resolved, reshaped, resolve
 from herdpy_sql.types import (
     BIGINT,
@@ -48,7 +46,6 @@ from herdpy_sql.types import (
     array_of,
     with_dimensions,
 )
-from herdpy_sql.values import from_text
 from herdpy_sql.values.form import quote
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.oids import MAX_OID
@@ -72,64 +69,6 @@ def _check(source: SqlType, target: SqlType) -> None:
         raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
 
 
-def settle(binder: Binder, x: Typed, target: SqlType) -> Typed:
-    """Give an untyped literal, NULL or parameter its type."""
-    if x.param is not None:
-        return param(binder, x.param, target)
-    if target.base is Base.ARRAY:
-        return settled(binder, x, target)
-    if x.null:
-        return retyped(
-            x, f"CAST(NULL AS {duck_type(target, column_dec(target))})", target, column_dec(target)
-        )
-    assert x.literal is not None
-    if target.base in REG_TYPES:
-        return _named_id(binder, x, target)
-    return literals.parse(x, x.literal, target)
-
-
-def param(binder: Binder, number: int, target: SqlType) -> Typed:
-    """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
-    wanted = TEXT if target.base in {Base.UNKNOWN, *REG_TYPES} else target
-    known = binder.params.fix(binder.params.use(number), wanted).type
-    if known.element is not None:
-        return _array_param(number, known, target)
-    result = parameter(number, known)
-    if known.base is not target.base and target.base is not Base.UNKNOWN:
-        return cast(binder, result, target.plain)
-    return result
-
-
-def _array_param(number: int, known: SqlType, target: SqlType) -> Typed:
-    element = known.element
-    assert element is not None
-    if target.base not in (Base.ARRAY, Base.UNKNOWN) or target.element not in (None, element):
-        raise SqlError("42804", f"an array of {element.value} cannot be used where {target} is expected")
-    if target.base is Base.ARRAY and target.dimensions > known.dimensions:
-        known = with_dimensions(known, target.dimensions)
-    return parameter(number, known)
-
-
-def settled(binder: Binder, x: Typed, target: SqlType) -> Typed:
-    """``x`` as ``target``, which may be an array's type."""
-    if target.base is not Base.ARRAY:
-        if x.array or not (x.unknown or x.null or x.base is target.base):
-            return library_cast(binder, x, target)
-        return coerce(binder, x, target)
-    if x.param is not None and x.unknown:
-        return param(binder, x.param, target)
-    if x.null:
-        return as_array(f"CAST(NULL AS {duck_name(target)})", target)
-    if x.unknown:
-        assert x.literal is not None
-        value = from_text(target)(x.literal)  # what is wrong with it is told now
-        target = with_dimensions(target, len(sizes_of(value)) or target.dimensions)
-        return library_cast(binder, settle(binder, x, TEXT), target)
-    if x.array and x.type.plain == target.element_type.plain:
-        return x
-    return library_cast(binder, x, target)
-
-
 def library_cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)`` as the library has it: what no native cast can do."""
     source = full_type(x)
@@ -150,7 +89,7 @@ def _named_id(binder: Binder, x: Typed, target: SqlType) -> Typed:
         return x
     if not castable(full_type(x), target, "explicit"):
         raise SqlError("42846", f"cannot cast type {full_type(x).name} to {target.name}")
-    given = as_text(binder, x) if x.unknown or x.base in TEXTUAL else settled(binder, x, OID)
+    given = as_text(binder, x) if x.base in TEXTUAL else converted(binder, x, OID)
     found = resolve(f"{target.base.value} cast", (full_type(given),))
     assert found is not None
     return invoke(binder, found, [given])
@@ -171,7 +110,7 @@ def plain_id(x: Typed) -> Typed:
 
 def _between_ids(x: Typed, target: SqlType) -> Typed | None:
     """Casts from and to ids that DuckDB has natively; None for others."""
-    if x.array or x.unknown:
+    if x.array:
         return None
     if target.base is Base.OID and x.base in (Base.SMALLINT, Base.INTEGER):
         return retyped(x, f"(CAST({x.sql} AS BIGINT) & {MAX_OID})", target)
@@ -183,18 +122,17 @@ def _between_ids(x: Typed, target: SqlType) -> Typed | None:
 
 
 def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: int | None = None) -> Typed:
-    """A call of a function that is resolved; its arguments are brought to its types."""
-    wanted = [settled(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
-    found = reshaped(found, [full_type(x) for x in wanted], dimensions)
+    """A call of a function that is resolved, over arguments of its types."""
+    found = reshaped(found, [full_type(x) for x in arguments], dimensions)
     duck = found.routine.duck
     if isinstance(duck, str):
         if duck:
-            return typed(duck.format(*[x.sql for x in wanted]), found.result, *wanted)
-    elif (made := duck(*wanted)) is not None:
+            return typed(duck.format(*[x.sql for x in arguments]), found.result, *arguments)
+    elif (made := duck(*arguments)) is not None:
         return made
     context = [f"CAST(${CONTEXT} AS BIGINT)"] if found.routine.context else []
-    text = f"{used(binder, found)}({', '.join([*context, *map(argument_text, wanted)])})"
-    return of_type(typed(text, TEXT, *wanted), text, found.result)
+    text = f"{used(binder, found)}({', '.join([*context, *map(argument_text, arguments)])})"
+    return of_type(typed(text, TEXT, *arguments), text, found.result)
 
 
 _VECTORS = {Base.INT2VECTOR: SMALLINT, Base.OIDVECTOR: OID}
@@ -203,31 +141,14 @@ _VECTORS = {Base.INT2VECTOR: SMALLINT, Base.OIDVECTOR: OID}
 def listed(binder: Binder, x: Typed) -> Typed:
     """INT2VECTOR and OIDVECTOR as the arrays that they are wherever one is expected; others as they are."""
     element = _VECTORS.get(x.base)
-    return x if element is None or x.array else settled(binder, x, array_of(element))
+    return x if element is None or x.array else converted(binder, x, array_of(element))
 
 
 def widened(binder: Binder, x: Typed, dimensions: int) -> Typed:
     """An array with those dimensions if it is a parameter: clients say only what its elements are."""
     if x.param is None or not 0 < x.array < dimensions:
         return x
-    return param(binder, x.param, array_of(x.type.plain, dimensions))
-
-
-def settle_text(binder: Binder, x: Typed) -> Typed:
-    """TEXT where nothing else decides."""
-    return settle(binder, x, TEXT) if x.unknown else x
-
-
-def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
-    """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
-    if x.unknown:
-        return settle(binder, x, target)
-    source = full_type(x)
-    if source.plain == target.plain and (target.base is not Base.NUMERIC or target.precision is None):
-        return x
-    if not castable(source, target, "implicit"):
-        raise SqlError("42804", f"type {source.name} cannot be used where {target.name} is expected")
-    return converted(binder, x, target)
+    return parameter(x.param, array_of(x.type.plain, dimensions))
 
 
 def converted(binder: Binder, x: Typed, target: SqlType) -> Typed:
@@ -235,8 +156,10 @@ def converted(binder: Binder, x: Typed, target: SqlType) -> Typed:
     source = full_type(x)
     if source.plain == target.plain and (target.base is not Base.NUMERIC or target.precision is None):
         return x if x.array else replace(x, type=target, literal=None)
+    if x.array and target.base is Base.ARRAY and x.type.plain == target.element_type.plain:
+        return x
     if x.array or target.base in LIBRARY_TYPES or source.base in LIBRARY_TYPES:
-        return settled(binder, x, target)
+        return library_cast(binder, x, target)
     return cast(binder, x, target)
 
 
@@ -257,16 +180,12 @@ def array_constant(type_: SqlType, value: Any) -> Typed:
 
 
 def as_numeric(binder: Binder, x: Typed) -> Typed:
-    """An integer or NUMERIC (or untyped) operand as NUMERIC."""
-    if x.unknown:
-        return settle(binder, x, NUMERIC)
+    """An integer or NUMERIC operand as NUMERIC."""
     return numeric_of_integer(x) if x.base in INTEGERS else x
 
 
 def as_double(binder: Binder, x: Typed) -> Typed:
     """A number as DOUBLE PRECISION."""
-    if x.unknown:
-        return settle(binder, x, DOUBLE)
     if x.base is Base.DOUBLE:
         return x
     if x.is_text_numeric:
@@ -276,8 +195,6 @@ def as_double(binder: Binder, x: Typed) -> Typed:
 
 def as_text(binder: Binder, x: Typed) -> Typed:
     """The value's text, as an implicit or explicit cast to TEXT gives it."""
-    if x.unknown:
-        return settle(binder, x, TEXT)
     if x.array or x.base in (Base.VECTOR, Base.ENUM):
         return library_cast(binder, x, TEXT)
     return x if x.base is Base.TEXT else retyped(x, cast_text(x), TEXT)
@@ -296,13 +213,6 @@ def limit_length(x: Typed, target: SqlType) -> Typed:
 
 def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)``; SqlError 42846 when PostgreSQL has no such cast."""
-    if x.unknown:
-        x = settle(binder, x, target)
-        if target.base is Base.NUMERIC and target.precision is not None:
-            return _to_numeric(x, target)
-        if target.base in (Base.VARCHAR, Base.CHAR):
-            return limit_length(x, target)
-        return x
     _check(full_type(x), target)
     source, wanted, sql = x.base, target.base, x.sql
     if wanted in STRINGS:
@@ -368,36 +278,6 @@ def _from_text(x: Typed, target: SqlType) -> Typed:
     if target.base is Base.NUMERIC:
         return _to_numeric(retyped(x, f"pg_numeric({x.sql})", NUMERIC), target)
     return retyped(x, f"{FORMS[target.base].duck.reader}({x.sql})", target)
-
-
-def common_type(parts: Sequence[Typed], what: str) -> SqlType:
-    """The type in which the branches of CASE, COALESCE, UNION, VALUES, IN ... meet.
-
-    SqlError 42804 or 42846 where there is none; 0A000, arrays of different dimensions, which DuckDB's columns
-    cannot hold together.
-    """
-    found = of_types([full_type(part) for part in parts], what)
-    if found.base is Base.ARRAY and len({part.array for part in parts if part.array}) > 1:
-        raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
-    return found
-
-
-def unify(binder: Binder, parts: Sequence[Typed], what: str, *, loose: bool = False) -> list[Typed]:
-    """``parts`` in one type and one DuckDB representation.
-
-    NUMERIC branches of different scales meet in a DECIMAL that keeps each row's display scale in
-    ``scale_sql``; ``loose`` drops that (where rows are compared anyway).
-    """
-    type_ = common_type(parts, what)
-    if type_.base is not Base.NUMERIC:
-        return [coerce(binder, part, type_) for part in parts]
-    numerics = []
-    for part in parts:
-        if part.null:
-            numerics.append(part)
-        else:
-            numerics.append(as_numeric(binder, part))
-    return align(binder, numerics, type_, loose=loose)
 
 
 def align(

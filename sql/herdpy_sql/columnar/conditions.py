@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, emit
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.emit import comparable, gathered, row_compare
+from herdpy_sql.columnar.emit import comparable, gathered, row_compare, unify
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import TEXTUAL, TIMES, Typed, elements, let, typed
 from herdpy_sql.errors import SqlError
@@ -103,7 +102,7 @@ def _operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
     """What ANY or ALL is over: an array, of the type of ``other`` where nothing else says it."""
     x = binder.bind(node, scope)
     if x.unknown:
-        x = casts.settled(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
+        x = emit.coerce(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
     x = casts.listed(binder, x)
     if not x.array:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")

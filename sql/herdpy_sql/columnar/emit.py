@@ -27,8 +27,10 @@ from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr import operate
 from herdpy_sql.expr.binder import LIST, as_condition
 from herdpy_sql.expr.calls import STACK
+from herdpy_sql.expr.coerce import coerce as coerced
+from herdpy_sql.expr.coerce import unify as unified
 from herdpy_sql.expr.conditions import rows
-from herdpy_sql.types import BOOLEAN, DOUBLE, NUMERIC, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType
+from herdpy_sql.types import BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType
 from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def _constant(emitter: Emitter, expr: n.Const) -> Typed:
 def _parameter(emitter: Emitter, expr: n.Param) -> Typed:
     if expr.type.base is Base.UNKNOWN:
         return Typed(f"${expr.number}", UNKNOWN, param=expr.number)
-    found = casts.param(emitter.binder, expr.number, expr.type)
+    found = literals.parameter(expr.number, expr.type)
     return replace(found, param=expr.number) if found.array else found
 
 
@@ -395,11 +397,12 @@ def _is_truth(emitter: Emitter, expr: n.IsTruth) -> Typed:
 _NULL = Typed("NULL", UNKNOWN, null=True)
 
 
-def _aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str) -> list[Typed]:
-    """Parts of one type in one form: NUMERICs in a DECIMAL that keeps the display scale of each."""
+def _aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str, *, loose: bool = False) -> list[Typed]:
+    """Parts of one type in one form: NUMERICs in a DECIMAL that keeps the display scale of each, unless
+    ``loose``."""
     if exprs[0].type.base is Base.NUMERIC:
         parts = [_NULL if _is_null_constant(one) else emitter.emit(one) for one in exprs]
-        return casts.align(emitter.binder, parts, NUMERIC)
+        return casts.align(emitter.binder, parts, exprs[0].type, loose=loose)
     parts = [emitter.emit(one) for one in exprs]
     if len({part.array for part, one in zip(parts, exprs, strict=True) if not _is_null_constant(one)}) > 1:
         raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
@@ -528,6 +531,44 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
 def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     """``a symbol b`` as BOOLEAN."""
     return emit(binder, operate.compare(symbol, entered(a), entered(b), binder.params))
+
+
+def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
+    """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
+    return _changed(binder, x, lambda expr: coerced(expr, target, "implicit", binder.params))
+
+
+def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
+    """``CAST(x AS target)``; SqlError 42846."""
+    return _changed(binder, x, lambda expr: coerced(expr, target, "explicit", binder.params))
+
+
+def settle_text(binder: Binder, x: Typed) -> Typed:
+    """TEXT where nothing else decides."""
+    return coerce(binder, x, TEXT) if x.unknown else x
+
+
+def _changed(binder: Binder, x: Typed, change: Callable[[n.Expr], n.Expr]) -> Typed:
+    expr = entered(x)
+    found = change(expr)
+    return x if found is expr else emit(binder, found)
+
+
+def unify(binder: Binder, parts: Sequence[Typed], what: str, *, loose: bool = False) -> list[Typed]:
+    """``parts`` in one type and one form.
+
+    NUMERICs of different scales meet in a DECIMAL that keeps each row's display scale in ``scale_sql``;
+    ``loose`` drops that (where rows are compared anyway).
+    """
+    _, exprs = unified([*map(entered, parts)], binder.params, what)
+    return _aligned(Emitter(binder), exprs, what, loose=loose)
+
+
+def invoke(binder: Binder, found: Resolved, arguments: list[Typed]) -> Typed:
+    """A call of a function that is resolved; its arguments are brought to its types."""
+    return casts.invoke(
+        binder, found, [coerce(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
+    )
 
 
 def condition(binder: Binder, x: Typed, what: str) -> Typed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, trees
+from herdpy_sql.columnar import emit, trees
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.comparisons import order_key
 from herdpy_sql.errors import SqlError
@@ -127,7 +127,7 @@ def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[
                 inner = aliased[0]
     tree, x = trees.bound(binder, inner, scope)
     binder.note("Group by:", tree)
-    x = casts.settle_text(binder, x)
+    x = emit.settle_text(binder, x)
     if x.agg:
         raise SqlError("42803", "aggregate functions are not allowed in GROUP BY")
     if x.window:

@@ -10,20 +10,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from herdpy_sql.duck import Typed, column_dec, duck_type, over_elements, retyped
-from herdpy_sql.errors import SqlError
+from herdpy_sql.duck import Typed, column_dec, duck_type, over_elements
 from herdpy_sql.expr.binder import number
 from herdpy_sql.types import NUMERIC, UNKNOWN, Base, SqlType
-from herdpy_sql.values import from_text, to_text
+from herdpy_sql.values import to_text
 from herdpy_sql.values.form import quote
 from herdpy_sql.values.forms import FORMS
-from herdpy_sql.values.moments import parse_zoned
-from herdpy_sql.values.numeric import parse_numeric
-
-
-def bad(type_: SqlType, text: str) -> SqlError:
-    """22P02, in PostgreSQL's words."""
-    return SqlError("22P02", f'invalid input syntax for type {type_.base.value}: "{text}"')
 
 
 def decimal_literal(value: Decimal) -> Typed:
@@ -88,23 +80,6 @@ def null(type_: SqlType) -> Typed:
         return Typed(f"CAST(NULL AS {duck_type(type_)})", type_.element_type, array=type_.dimensions)
     dec = column_dec(type_)
     return Typed(f"CAST(NULL AS {duck_type(type_, dec)})", type_, dec)
-
-
-def parse(x: Typed, text: str, target: SqlType) -> Typed:
-    """The literal ``text`` as a constant of ``target`` (whose length or precision is not applied)."""
-    base = target.base
-    if base is Base.NUMERIC:
-        constant = decimal_literal(parse_numeric(text))
-        return retyped(x, constant.sql, target if constant.dec is None else NUMERIC, constant.dec)
-    duck = FORMS[base].duck
-    if base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:  # in the session's zone, as it runs
-        return retyped(x, f"{duck.reader}({quote(text)})", target)
-    if duck.constant is not None:
-        read = from_text(target if base is Base.VECTOR else target.plain)
-        return retyped(x, duck.constant(read(text)), target)
-    if duck.check is not None:
-        duck.check(text)
-    return retyped(x, f"{duck.reader}({quote(text)})", target)
 
 
 def parameter(number: int, type_: SqlType) -> Typed:

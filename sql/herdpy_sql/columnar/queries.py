@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, grouping, relations, trees
+from herdpy_sql.columnar import casts, emit, grouping, relations, trees
 from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
-from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import direction_of, order_key
-from herdpy_sql.columnar.emit import Emitted
+from herdpy_sql.columnar.emit import Emitted, unify
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
 from herdpy_sql.columnar.with_queries import bind_with
@@ -122,7 +121,7 @@ def _rows(binder: Binder, node: Any, scope: Scope, word: str) -> str:
         return x.literal
     if x.base in (Base.NUMERIC, Base.REAL, Base.DOUBLE):
         x = casts.cast(binder, x, BIGINT)
-    x = casts.coerce(binder, x, BIGINT)
+    x = emit.coerce(binder, x, BIGINT)
     return f"(SELECT pg_{word.lower()}_rows({x.sql}))"
 
 
@@ -346,7 +345,7 @@ def _order(
         if is_row(inner) and distinct is None:
             # NULL is the greatest value of a row's field, whatever is said of rows that are NULL.
             direction = " DESC NULLS FIRST" if ordered.args.get("desc") else " NULLS LAST"
-            parts = [casts.settle_text(binder, one) for one in binder.bind_all(inner.expressions, scope)]
+            parts = [emit.settle_text(binder, one) for one in binder.bind_all(inner.expressions, scope)]
             items += [(direction, None, part) for part in parts]
             continue
         place = output_place(inner, outs, "ORDER BY")
@@ -356,7 +355,7 @@ def _order(
             continue
         tree, x = trees.bound(binder, inner, scope)
         binder.note("Order by:", tree)
-        x = casts.settle_text(binder, x)
+        x = emit.settle_text(binder, x)
         if distinct is not None and distinct.args.get("on") is None:
             same = [i for i, out in enumerate(outs) if out.sql == x.sql]
             if not same:
@@ -379,7 +378,7 @@ def _distinct_on(
     keys = []
     for item in on.expressions if isinstance(on, exp.Tuple) else [on]:
         place = output_place(item, outs, "SELECT DISTINCT ON")
-        x = outs[place] if place is not None else casts.settle_text(binder, binder.bind(item, scope))
+        x = outs[place] if place is not None else emit.settle_text(binder, binder.bind(item, scope))
         keys.append(order_key(x))
     wanted = set(keys)
     for _, place, other in order:
@@ -425,7 +424,7 @@ def bind_query(
 
 
 def _settled(binder: Binder, outs: list[Typed]) -> list[Typed]:
-    return [replace(casts.settle(binder, o, TEXT), name=o.name) if o.unknown else o for o in outs]
+    return [replace(emit.coerce(binder, o, TEXT), name=o.name) if o.unknown else o for o in outs]
 
 
 def _select(binder: Binder, node: exp.Select, scope: Scope, mixed: bool, settle: bool) -> BoundQuery:

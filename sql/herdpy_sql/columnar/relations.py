@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.catalog import ColumnOrigin, Table
-from herdpy_sql.columnar import casts, set_returning, trees
+from herdpy_sql.columnar import casts, emit, set_returning, trees
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.bounds import note_bounds
-from herdpy_sql.columnar.casts import unify
-from herdpy_sql.columnar.emit import comparable
+from herdpy_sql.columnar.emit import comparable, unify
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
@@ -67,7 +66,7 @@ def _number(binder: Binder, node: Any, state: str) -> str:
     if isinstance(node, exp.Null):
         what = "REPEATABLE parameter" if state == "2202G" else "parameter"
         raise SqlError(state, f"TABLESAMPLE {what} cannot be null")
-    return casts.coerce(binder, binder.bind(node, Scope(0, None)), _DOUBLE).sql
+    return emit.coerce(binder, binder.bind(node, Scope(0, None)), _DOUBLE).sql
 
 
 def bind_series(
@@ -139,7 +138,7 @@ def _library(
     routine = found.routine
     alias = binder.alias()
     rel = Rel(own or name, alias, [])
-    given = casts.invoke(binder, found, arguments)
+    given = emit.invoke(binder, found, arguments)
     whole = given.sql if routine.setof else f"[{given.sql}]"
     items = f"unnest({whole}) AS c"
     if ordinality:
@@ -153,7 +152,7 @@ def _library(
             sql = (
                 one.sql
                 if type_ in (TEXT,)
-                else casts.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one]).sql
+                else emit.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one]).sql
             )
         outputs.append(f"{sql} AS c{i}")
         array = type_.dimensions if type_.base is Base.ARRAY else 0

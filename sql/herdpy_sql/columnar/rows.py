@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import emit
 from herdpy_sql.columnar.binder import Binder, handles, unsupported
 from herdpy_sql.columnar.comparisons import order_key
 from herdpy_sql.columnar.emit import call
@@ -60,7 +60,7 @@ def argument(binder: Binder, node: Any, scope: Scope) -> Typed:
         values = [binder.bind(_column(rel, name), scope) for name in names]
     arguments = []
     for name, value in zip(names, values, strict=True):
-        arguments += [Typed(quote(name), TEXT), casts.settle_text(binder, value)]
+        arguments += [Typed(quote(name), TEXT), emit.settle_text(binder, value)]
     found = call(binder, "row_as_json", arguments)
     assert found is not None
     missing = _missing(rel) if rel is not None else ""
@@ -104,7 +104,7 @@ def counted(binder: Binder, node: Any, scope: Scope) -> Typed:
     """An argument of count: rows differ where a field does, NULLs being alike; no row is NULL."""
     if not is_row(node):
         return binder.bind(node, scope)
-    values = [casts.settle_text(binder, value) for value in binder.bind_all(node.expressions, scope)]
+    values = [emit.settle_text(binder, value) for value in binder.bind_all(node.expressions, scope)]
     return typed(f"row({', '.join(order_key(value) for value in values)})", BOOLEAN, *values)
 
 
@@ -117,7 +117,7 @@ def _of_record(binder: Binder, row: Typed, name: str) -> Typed:
     place = names.index(name)
     type_ = row.type.row[place][1]
     one = typed(f"({row.sql})[{place + 1}]", TEXT, row)
-    found = one if type_ == TEXT else casts.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one])
+    found = one if type_ == TEXT else emit.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one])
     return replace(found, name=name)
 
 

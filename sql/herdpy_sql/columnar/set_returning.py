@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, emit
 from herdpy_sql.columnar.binder import HANDLERS, Binder
-from herdpy_sql.columnar.casts import common_type
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, Scope
 from herdpy_sql.duck import INTEGERS, Typed, duck_type, elements, numeric_text, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.coerce import common_type
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import identifier, named_call
 from herdpy_sql.library import resolve
@@ -53,10 +53,10 @@ def series(binder: Binder, node: Any, scope: Scope) -> Listed:
     if type_.base in _TIMES:
         if len(parts) < 3:
             raise no_function("generate_series", types_of(*parts))
-        ends = [casts.cast(binder, x, type_) for x in parts[:2]]
-        parts = [*ends, casts.coerce(binder, parts[2], INTERVAL)]
+        ends = [emit.cast(binder, x, type_) for x in parts[:2]]
+        parts = [*ends, emit.coerce(binder, parts[2], INTERVAL)]
     else:
-        parts = [casts.coerce(binder, x, type_) for x in parts]
+        parts = [emit.coerce(binder, x, type_) for x in parts]
     steps = [part.sql for part in parts] if len(parts) > 2 else [*(part.sql for part in parts), "1"]
     text = f"pg_series({', '.join(steps)})"
     if type_.base is Base.NUMERIC:
@@ -73,7 +73,7 @@ def _series_type(parts: Sequence[Typed]) -> SqlType:
         return SqlType(Base.TIMESTAMPTZ) if dates or Base.TIMESTAMPTZ in bases else TIMESTAMP
     if all(x.unknown for x in parts):
         return INTEGER
-    type_ = common_type(list(parts), "generate_series")
+    type_ = common_type(types_of(*parts), "generate_series")
     if type_.base is Base.NUMERIC:
         return NUMERIC
     if type_.base not in INTEGERS:
@@ -102,7 +102,7 @@ def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
         raise no_function(name, types_of(*arguments))
     if found.routine.columns:
         raise SqlError("0A000", f"rows of {name} as values are not supported")
-    given = casts.invoke(binder, found, arguments)
+    given = emit.invoke(binder, found, arguments)
     shown = "value" if "_array_elements" in name else name
     return Listed(shown, given.sql if found.routine.setof else f"[{given.sql}]", given)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, queries
+from herdpy_sql.columnar import emit, queries
 from herdpy_sql.columnar import windows as _windows  # noqa: F401 - registers itself
 from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
@@ -121,7 +121,7 @@ def _settled(binder: Binder, bound: BoundQuery, targets: Sequence[SqlType | None
         target = targets[i] if i < len(targets) else None
         x = replace(column, sql=f"{alias}.c{i}")
         if column.unknown:
-            x = casts.settled(binder, column, target or TEXT)
+            x = emit.coerce(binder, column, (target or TEXT).plain)
         items.append(f"{x.sql} AS c{i}")
         columns.append(replace(x, name=column.name))
     if not any(c.unknown for c in bound.columns):

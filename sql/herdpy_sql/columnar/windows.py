@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import emit
 from herdpy_sql.columnar.aggregates import AGGREGATES, Frame, bind_aggregate
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import direction_of, order_key
-from herdpy_sql.columnar.emit import condition
+from herdpy_sql.columnar.emit import condition, unify
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
 from herdpy_sql.errors import SqlError
@@ -74,14 +73,14 @@ def _window(binder: Binder, node: Any, scope: Scope) -> Typed:
 def _rank(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
     name, type_ = WINDOW_CLASSES[type(inner)], _RANKS[type(inner)]
     arguments = binder.bind_all([inner.this] if inner.this is not None else [], scope)
-    listed = ", ".join(casts.coerce(binder, a, INTEGER).sql for a in arguments)
+    listed = ", ".join(emit.coerce(binder, a, INTEGER).sql for a in arguments)
     sql = f"CAST({name}({listed}){frame.over} AS {duck_type(type_)})"
     return typed(sql, type_, *arguments)
 
 
 def _pick(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
     name = WINDOW_CLASSES[type(inner)]
-    x = casts.settle_text(binder, binder.bind(inner.this, scope))
+    x = emit.settle_text(binder, binder.bind(inner.this, scope))
     offset = inner.args.get("offset")
     default = inner.args.get("default")
     arguments, used = [x.sql], [x]
@@ -89,7 +88,7 @@ def _pick(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
         x = replace(x, sql=numeric_text(x), dec=None, scale_sql=None)
         arguments = [x.sql]
     if offset is not None:
-        place = casts.coerce(binder, binder.bind(offset, scope), INTEGER)
+        place = emit.coerce(binder, binder.bind(offset, scope), INTEGER)
         arguments.append(place.sql)
         used.append(place)
     if default is not None:
@@ -120,13 +119,13 @@ def _over(binder: Binder, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
     spec = node.args.get("spec") or (base and base.args.get("spec"))
     pieces = []
     if partition:
-        keys = [casts.settle_text(binder, x) for x in binder.bind_all(partition, scope)]
+        keys = [emit.settle_text(binder, x) for x in binder.bind_all(partition, scope)]
         parts += keys
         pieces.append("PARTITION BY " + ", ".join(order_key(k) for k in keys))
     if order is not None:
         texts = []
         for ordered in order.expressions:
-            x = casts.settle_text(binder, binder.bind(ordered.this, scope))
+            x = emit.settle_text(binder, binder.bind(ordered.this, scope))
             parts.append(x)
             texts.append(order_key(x) + direction_of(ordered))
         pieces.append("ORDER BY " + ", ".join(texts))
@@ -148,7 +147,7 @@ def _bound(binder: Binder, spec: Any, key: str, scope: Scope) -> str:
         return value.upper() if value.upper() == "CURRENT ROW" else f"{value.upper()} {side}"
     x = binder.bind(value, scope)
     if x.unknown and x.literal is not None:
-        x = casts.settle(binder, x, SqlType(Base.INTERVAL))
+        x = emit.coerce(binder, x, SqlType(Base.INTERVAL))
     if x.unknown:
-        x = casts.settle(binder, x, BIGINT)
+        x = emit.coerce(binder, x, BIGINT)
     return f"{x.sql} {side}"

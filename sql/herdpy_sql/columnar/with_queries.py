@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import emit
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, Rel, Scope
 from herdpy_sql.duck import Typed, numeric_text, retyped
@@ -340,7 +340,7 @@ def _as_before(binder: Binder, name: str, place: int, column: Typed, wanted: Typ
             f'recursive query "{name}" column {place + 1} has type {whole.name} in non-recursive term '
             f"but type {given.name} overall",
         )
-    x = casts.coerce(binder, x, whole)
+    x = emit.coerce(binder, x, whole)
     if x.base is Base.NUMERIC and not x.array and x.dec is not None:
         x = retyped(x, numeric_text(x), x.type)
     return f"{x.sql} AS c{place}"

@@ -351,6 +351,8 @@ SELECT CASE WHEN true THEN 1 ELSE id END FROM items GROUP BY name
 -- runs of operators, arrays of values that differ in form
 SELECT id - 1 + small - 2 - big - 3 - id - small - 4 - 5 - 6 - 7 - 8 - 9 - 10 - 11 - price - 12.5 - rate - 13 - ratio - 14 - 15 FROM items WHERE id < 4 ORDER BY id
 SELECT name || 1 || code || tag || name || '2' || id || name || '3' || name || price || name || '4' || name || name || '5' || active || name || born || '6' FROM items ORDER BY id
+SELECT id + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + NULL + 1, count(*) + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + NULL, sum(id) + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 - small - 1.5 FROM items GROUP BY id, small ORDER BY id
+SELECT name || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || NULL || '2', id + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 || 'a' || tag || code || 1 FROM items ORDER BY id
 SELECT ARRAY[price, rate, 1], ARRAY[CASE WHEN id > 1 THEN price ELSE 1 END, 2.500]::text FROM items ORDER BY id
 SELECT ARRAY[ARRAY[id, small], ARRAY[1, 2]], ARRAY[[id], [2]]::text[], ARRAY[ARRAY[id]] || ARRAY[[7]] FROM items ORDER BY id
 SELECT id FROM items WHERE regexp_matches(name, 'a') IS NOT NULL

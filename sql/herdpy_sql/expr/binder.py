@@ -216,17 +216,15 @@ class ExprBinder:
         if first.type.base is Base.UNKNOWN:
             first = settle(first, self.params)
         steps: list[tuple[n.Function, n.Expr | None, SqlType]] = []
-        value: n.Expr = n.CaseOperand(first.type)
+        value: n.Expr = _Before(first.type)
         for one in run:
             result = self._operate(_ARITHMETIC[type(one)], value, self.bind(one.expression))
-            if isinstance(result, n.Cast):
-                raise NotOwn("operator run")
             assert isinstance(result, n.Call)
             left, right = result.args
-            if isinstance(left, n.Cast) and left.function is not None:
-                steps.append((left.function, None, left.type))
+            if isinstance(left, n.Cast):
+                steps.append((left.function or _AS_IT_IS, None, left.type))
             steps.append((result.function, right, result.type))
-            value = n.CaseOperand(result.type)
+            value = _Before(result.type)
         return n.Chain(value.type, first, tuple(steps))
 
     def _operate(self, symbol: str, left: n.Expr, right: n.Expr) -> n.Expr:
@@ -259,6 +257,16 @@ class ExprBinder:
 
     def not_own(self, node: exp.Expression) -> n.Expr:
         raise NotOwn(function_name(node))
+
+
+class _Before(n.Foreign, frozen=True):
+    """What a run of operators gave so far: it is not known, so no operator over it is folded."""
+
+    def label(self) -> str:
+        return "a run of operators"
+
+
+_AS_IT_IS = n.Function("as it is", lambda value: value)
 
 
 def _is_flat(array: exp.Array) -> bool:

@@ -357,6 +357,12 @@ SELECT ARRAY[price, rate, 1], ARRAY[CASE WHEN id > 1 THEN price ELSE 1 END, 2.50
 SELECT ARRAY[ARRAY[id, small], ARRAY[1, 2]], ARRAY[[id], [2]]::text[], ARRAY[ARRAY[id]] || ARRAY[[7]] FROM items ORDER BY id
 SELECT id FROM items WHERE regexp_matches(name, 'a') IS NOT NULL
 SELECT id FROM items ORDER BY CASE WHEN true THEN 1 END, 1 + 1, id
+SELECT id FROM items ORDER BY NULL IS NULL, coalesce(NULL, 'x'), NOT true, date '2020-01-01' + 1, 1.5 + 1, NULL::int + 1, id
+SELECT max(id) FROM items GROUP BY NULL IS NULL, 'a' || 'b', 1.5 + 1, date '2020-01-01' + 1, small > 5 ORDER BY 1
+SELECT id, rank() OVER (PARTITION BY 1 + 1 ORDER BY 'a' || 'b', id) FROM items ORDER BY id
+SELECT string_agg(name, ',' ORDER BY 1 = 1, id), array_agg(id ORDER BY 'a' || 'b', id) FROM items
+SELECT DISTINCT ON (1 = 1) id FROM items ORDER BY 1 = 1, id
+SELECT id FROM items ORDER BY 1 = 1 FETCH FIRST ROW WITH TIES
 SELECT max(id) FROM items GROUP BY 1 + 1, CASE WHEN true THEN 7 END
 SELECT repeat('x', 20000) = repeat('x', 10000) || repeat('x', 10000), length(repeat('ab', 20000)) FROM items WHERE id = 1
 -- GROUP BY DISTINCT

@@ -6,6 +6,7 @@ of nodes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,9 +108,13 @@ def order_key(x: Typed) -> str:
         return f"list_transform({x.sql}, lambda e: pg_numkey(e))"
     if x.base is Base.JSONB:
         return f"list_transform({x.sql}, lambda e: pg_jsonbkey(e))" if x.array else f"pg_jsonbkey({x.sql})"
-    if x.literal is not None and x.base in INTEGERS:  # DuckDB would take it for the number of a column
-        return f"CAST({x.sql} AS {duck_type(x.type)})"
+    if not x.vars and _LITERAL.fullmatch(x.sql):
+        # DuckDB takes a number for that of a column, and refuses to sort by others.
+        return f"CAST({x.sql} AS {duck_type(x.type, x.dec)})"
     return x.sql
+
+
+_LITERAL = re.compile(r"\(?-?[0-9]+\)?|true|false|'(?:[^']|'')*'")
 
 
 def direction_of(ordered: Any) -> str:

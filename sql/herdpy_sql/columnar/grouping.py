@@ -133,7 +133,7 @@ def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[
     if x.window:
         raise SqlError("42P20", "window functions are not allowed in GROUP BY")
     groups.add(x.sql)
-    if x.literal is not None:
+    if not x.vars and not x.is_text_numeric:
         return order_key(x)
     return f"pg_numnorm({x.sql})" if x.is_text_numeric else x.sql
 

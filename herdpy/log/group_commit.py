@@ -48,7 +48,7 @@ class QueuedAppend(Append):
         while not self._done:
             with group.mutex:
                 if self.done():
-                    break
+                    return True
                 lead = self._promoted or not group.flushing
                 if lead:
                     self._promoted, group.flushing = False, True
@@ -363,16 +363,16 @@ class DeliveredCommit(GroupCommit):
             while (group := self._next_group()) is not None:
                 try:
                     self._write(group)
-                except LogError as error:
-                    deliver = partial(self._failed, group, error)
+                except LogError as failure:
+                    deliver = partial(self._failed, group, failure)
                 except BaseException as error:  # noqa: BLE001 - the appends carry it
                     deliver = partial(self._broke, group, error)
                 else:
                     deliver = partial(self._written, group)
                 try:
                     self._loop.call_soon_threadsafe(deliver)
-                except RuntimeError as error:  # the loop was closed: there is nobody to tell
-                    self._broke(group, error)
+                except RuntimeError as closed:  # the loop was closed: nobody is left to hear of it
+                    self._broke(group, closed)
                     return
                 if deliver.func != self._written:
                     break  # the loop hands the role back

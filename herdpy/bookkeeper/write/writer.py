@@ -20,6 +20,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from herdpy.bookkeeper.digest import Digest, master_key
 from herdpy.bookkeeper.errors import (
     BackPressureError,
@@ -102,6 +104,7 @@ async def force_ledger(ledger_id: int, pipeline: Pipeline) -> None:
 _log = logging.getLogger("herdpy.bookkeeper.writer")
 
 
+@mypyc_attr(native_class=False)  # others refer to it weakly
 class LedgerWriter:
     """The one writer of a ledger; made by ``BookKeeper.create_ledger``.
 
@@ -351,8 +354,8 @@ class LedgerWriter:
             self._upkeep.versioned = await close_ledger(
                 self._store, self.ledger_id, self._upkeep.versioned, pipeline.lac, pipeline.lac_length
             )
-        except (LedgerFencedError, LedgerClosedError, NoSuchLedgerError) as error:
-            pipeline.fail(error)
+        except (LedgerFencedError, LedgerClosedError, NoSuchLedgerError) as refusal:
+            pipeline.fail(refusal)
             raise
         pipeline.fail(LedgerClosedError("this writer was closed", ledger_id=self.ledger_id))
         self._failed()

@@ -271,17 +271,17 @@ class Conversation:
                     handlers[kind](self, data, at, stop)
                 except (FatalError, SilentClose):
                     raise
-                except SqlError as error:
+                except SqlError as refusal:
                     if self.extended:
-                        self.drive(self._settled(error))
+                        self.drive(self._settled(refusal))
                     else:
-                        self.fail(error)
+                        self.fail(refusal)
                 except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
                     self.fail(error)
                 if connection.out_bytes > connection.context.settings.write_ahead_bytes:
                     connection.write()
-        except (FatalError, SilentClose) as error:
-            self.end(error)
+        except (FatalError, SilentClose) as last:
+            self.end(last)
         connection.pass_over(waiting=self.is_waiting or self._turn_is_due)
 
     def _take_turn(self) -> None:
@@ -364,8 +364,8 @@ class Conversation:
             await steps
         except ConnectionLost:
             self.session.abort()
-        except (FatalError, SilentClose) as error:
-            self.end(error)
+        except (FatalError, SilentClose) as last:
+            self.end(last)
         except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
             self.fail(error)
 

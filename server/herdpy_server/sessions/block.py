@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, cast
 
+from mypy_extensions import mypyc_attr
+
 from herdpy.log import LogError
 from herdpy.log.wait import Pause
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
@@ -64,6 +66,7 @@ class SessionNotice:
         )
 
 
+@mypyc_attr(native_class=False)  # others refer to it weakly
 class TransactionBlock:
     """The state of one session, and the transaction that it has open, if any.
 
@@ -257,22 +260,34 @@ class TransactionBlock:
         if self.failed:
             await self.rollback()
             return
+        failure: BaseException | None = None
         try:
             if transaction.workspace.deferred is not None:
                 await self.waits.settle(transaction)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
+            failure = error
+        if failure is not None:
             self.end(committed=False)
-            await self.checks.confirm(error, transaction.workspace)
-            raise
+            await self.checks.confirm(failure, transaction.workspace)
+            try:
+                raise failure
+            finally:
+                del failure  # it has this frame
         try:
             append = await self.place(transaction, self.settings.request_id)
         except BaseException as error:
             self.end(committed=False)
             if isinstance(error, LogError):
                 raise sql_error(error) from error
-            if isinstance(error, DuplicateRequestError):
-                await error.confirm()
-            raise
+            if not isinstance(error, DuplicateRequestError):
+                raise
+            failure = error
+        if isinstance(failure, DuplicateRequestError):
+            await failure.confirm()
+            try:
+                raise failure
+            finally:
+                del failure  # it has this frame
         self.end(committed=True)
         workspace = transaction.workspace
         if append is not None or workspace.read_position:

@@ -122,6 +122,7 @@ class Execution:
         """Run a statement where a signal's exception may come: not before the block is covered, if it changes
         what others share."""
         block = self.block
+        refused: SqlError | None = None
         try:
             if statement.makes_temporary or block.checked_role is not None:
                 await block.covered()
@@ -130,7 +131,9 @@ class Execution:
                 await block.covered()
                 bound.bind()
         except SqlError as error:
-            await self._bind_later(bound, error)
+            refused = error
+        if refused is not None:
+            await self._bind_later(bound, refused)
         return await self._as_bound(bound)
 
     async def _bound_late(self, bound: BoundStatement, error: SqlError) -> Result:
@@ -242,6 +245,7 @@ class Execution:
         if bound.ready.is_streamed and block.streams:
             return self._stream(bound)
         own, append = None, None
+        failure: BaseException | None = None
         try:
             if not bound.ready.read_only and tablespace.is_full:
                 await self._waits.room()
@@ -263,13 +267,18 @@ class Execution:
                     append = tablespace.commit(own, request_id)
                 else:
                     append = await block.place(own, request_id)
-        except TooLong:
-            if own is not None:
-                tablespace.rollback(own)
-            return await self._otherwise(bound)
-        except BaseException as error:
-            await self._stopped(error, transaction, own, bound)
-            raise
+        except BaseException as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
+            failure = error
+        if failure is not None:
+            if isinstance(failure, TooLong):
+                if own is not None:
+                    tablespace.rollback(own)
+                return await self._otherwise(bound)
+            await self._stopped(failure, transaction, own, bound)
+            try:
+                raise failure
+            finally:
+                del failure  # it has this frame
         if own is not None:
             is_small = own.instant and not bound.many
             if append is not None or workspace.read_position:
@@ -376,7 +385,9 @@ class Execution:
             self._limit(workspace)
         clock = transaction.clock(self._settings.zone)
         mark = _START if own and transaction.instant else workspace.mark()
+        met: MustWait | None
         stale = 0
+        failure: Exception | None = None
         try:
             while True:
                 ready = bound.ready
@@ -404,19 +415,26 @@ class Execution:
                     if own and self._isolate(transaction, ready):
                         workspace = transaction.workspace
                         clock = transaction.clock(self._settings.zone)
-                    await self._waits.for_lock(transaction, conflict)
+                    met = conflict
                 except SourceChanged:
                     workspace.undo(mark)
                     stale += 1
+                    met = None
+                if met is not None:
+                    await self._waits.for_lock(transaction, met)
                 if workspace.catalog is not catalog:
                     bound.bind()
-        except Exception:
-            if not own:  # else all of it goes
-                await undo(workspace, mark)
-            raise
+        except Exception as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
+            failure = error
         except BaseException:
             workspace.undo(mark)
             raise
+        if not own:  # else all of it goes
+            await undo(workspace, mark)
+        try:
+            raise failure
+        finally:
+            del failure  # it has this frame
 
     def _limit(self, workspace: Workspace) -> None:
         """A plan begins that may have its share of the loop."""
@@ -485,10 +503,15 @@ class Execution:
             outcomes = [
                 await self.run(transaction, bound.row(at), limited=False) for at in range(len(bound.values))
             ]
-        except Exception:
-            await undo(transaction.workspace, mark)
-            raise
-        return gathered(bound.ready.plan, outcomes)
+        except Exception as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
+            failure = error
+        else:
+            return gathered(bound.ready.plan, outcomes)
+        await undo(transaction.workspace, mark)
+        try:
+            raise failure
+        finally:
+            del failure  # it has this frame
 
     async def _in_stages(
         self, transaction: Transaction, plan: StagedPlan, values: Sequence[Any], clock: Clock

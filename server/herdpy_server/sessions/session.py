@@ -20,6 +20,8 @@ from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from herdpy_server.sessions.backend_queries import BackendQueries
 from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, session_closed
 from herdpy_server.sessions.block import TransactionBlock
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
 
 
+@mypyc_attr(native_class=False)  # others refer to it weakly
 class Session(TransactionBlock):
     """One client's conversation with a tablespace; see :class:`TransactionBlock` for its state.
 
@@ -101,6 +104,7 @@ class Session(TransactionBlock):
     async def execute_all(self, sql: str) -> list[Result]:
         """Run every statement of ``sql``, as one transaction unless it says BEGIN or COMMIT itself."""
         results: list[Result] = []
+        failure: BaseException | None = None
         statements = self.plans.statements(sql)
         try:
             for statement in statements:
@@ -109,10 +113,15 @@ class Session(TransactionBlock):
                     self.begin()
                     self.implicit = self.autocommit
                 results.append(await self._whole(await self.execution.statement(statement, ())))
-        except BaseException:
+        except BaseException as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
+            failure = error
+        if failure is not None:
             if self.implicit:
                 await self.rollback()
-            raise
+            try:
+                raise failure
+            finally:
+                del failure  # it has this frame
         if self.implicit:
             await self.commit()
         return results
@@ -180,6 +189,7 @@ class Session(TransactionBlock):
         assert self.transaction is not None
         transaction = self.transaction
         mark = transaction.workspace.mark()
+        failure: BaseException | None = None
         try:
             await self.waits.room()
             transaction.begin_statement()
@@ -191,19 +201,25 @@ class Session(TransactionBlock):
                     break
                 except MustWait as conflict:
                     transaction.workspace.undo(mark)
-                    await self.waits.for_lock(transaction, conflict)
+                    met = conflict
+                await self.waits.for_lock(transaction, met)
             count = await loader.load(data, lambda c: self.waits.for_lock(transaction, c))
             await loader.finish(lambda c: self.waits.for_lock(transaction, c))
             if not (own and self.autocommit):
                 await self.checks.durable(None, transaction.workspace)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
+            failure = error
+        if failure is not None:
             transaction.workspace.undo(mark)
             if own:
                 await self.rollback()
             else:
                 self.fail()
-            await self.checks.confirm(error, transaction.workspace)
-            raise
+            await self.checks.confirm(failure, transaction.workspace)
+            try:
+                raise failure
+            finally:
+                del failure  # it has this frame
         if own and self.autocommit:
             await self.commit()
         return count

@@ -175,10 +175,10 @@ class StatementWaits:
         while True:
             try:
                 settle_deferred(transaction.workspace, names)
-            except MustWait as conflict:
-                await self.for_lock(transaction, conflict)
-            else:
                 return
+            except MustWait as conflict:
+                met = conflict
+            await self.for_lock(transaction, met)
 
     async def until(self, wait: Wait[T]) -> T:
         """Await what is done elsewhere; the statement's end (cancel, time-out) ends the waiting."""

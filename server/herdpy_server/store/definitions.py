@@ -166,10 +166,10 @@ class Definitions:
         while True:
             try:
                 self.lock_definition(table)
-            except MustWait as conflict:
-                yield conflict
-            else:
                 return
+            except MustWait as conflict:
+                met = conflict
+            yield met
 
     def _create_index(self, table: Table, index: Index, reader: Reader) -> Iterator[None]:
         catalog = self._define(table.schema)

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from itertools import islice
+from types import TracebackType
 from typing import Any, Protocol
 
 from herdpy.log.wait import Wait
@@ -504,37 +505,54 @@ class LoadTurns:
         self.ledgers: set[int] = set()
         self._busy: dict[str, deque[Wait[None]]] = {}
 
-    @asynccontextmanager
-    async def turn(
+    def turn(
         self, load_id: str, waiting: Callable[[Wait[None]], Awaitable[None]] = _just
-    ) -> AsyncIterator[None]:
+    ) -> AbstractAsyncContextManager[None]:
         """Within the block nobody else is busy with the id.
 
         Args:
             waiting: awaits; what it raises ends the waiting.
         """
+        return _LoadTurn(self, load_id, waiting)
+
+    async def begin(self, load_id: str, waiting: Callable[[Wait[None]], Awaitable[None]]) -> None:
+        """Wait until nobody else is busy with the id; then :meth:`end` is owed."""
         queue = self._busy.get(load_id)
         if queue is None:
             self._busy[load_id] = deque()
-        else:
-            wait: Wait[None] = Wait()
-            queue.append(wait)
-            try:
-                await waiting(wait)
-            except BaseException:
-                if wait in queue:
-                    queue.remove(wait)
-                else:
-                    self._next(load_id)  # it was granted already
-                raise
+            return
+        wait: Wait[None] = Wait()
+        queue.append(wait)
         try:
-            yield
-        finally:
-            self._next(load_id)
+            await waiting(wait)
+        except BaseException:
+            if wait in queue:
+                queue.remove(wait)
+            else:
+                self.end(load_id)  # it was granted already
+            raise
 
-    def _next(self, load_id: str) -> None:
+    def end(self, load_id: str) -> None:
+        """Let the next one have its turn."""
         queue = self._busy[load_id]
         if queue:
             queue.popleft().resolve(None)
         else:
             del self._busy[load_id]
+
+
+class _LoadTurn:
+    """See :meth:`LoadTurns.turn`."""
+
+    def __init__(
+        self, turns: LoadTurns, load_id: str, waiting: Callable[[Wait[None]], Awaitable[None]]
+    ) -> None:
+        self._turns, self._load_id, self._waiting = turns, load_id, waiting
+
+    async def __aenter__(self) -> None:
+        await self._turns.begin(self._load_id, self._waiting)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turns.end(self._load_id)

@@ -6,6 +6,7 @@ This package is what users import: ``herdpy.connect`` and the rest of PEP 249 co
 
 from typing import TYPE_CHECKING, Any
 
+import herdpy.compiled  # noqa: F401 - before any module that has a binary
 from herdpy._version import __version__
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.compiled import refuse_patches_of_binaries, skip_weak_references
 from tests.support.postgres import postgres
 
 # How long an example takes says something of the machine, nothing of the code. Where every commit is
@@ -27,6 +28,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 __all__ = ["postgres"]
 
+refuse_patches_of_binaries()
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -37,6 +40,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """On compiled modules some tests have nothing to test."""
+    try:
+        return (yield)
+    except TypeError as error:
+        skip_weak_references(error)
+        raise
 
 
 _SHOWN_AREAS = 15

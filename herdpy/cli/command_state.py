@@ -164,7 +164,8 @@ def _checkpoint_of_servers(found: target.TargetDatabase) -> list[int]:
 
 
 def version_command(json: JsonOption = False) -> None:
-    """Show the versions of HerdPy, Python and the libraries that it stands on.
+    """Show the versions of HerdPy, Python and the libraries that it stands on, and whether hot modules run
+    compiled or from their sources ("pure").
 
     \b
     Examples:
@@ -172,9 +173,10 @@ def version_command(json: JsonOption = False) -> None:
     """
     from importlib import metadata
 
-    from herdpy import __version__
+    from herdpy import __version__, compiled
 
     versions: dict[str, str | None] = {"herdpy": __version__, "python": sys.version.split()[0]}
+    versions["modules"] = compiled.IMPLEMENTATION
     for name in ("duckdb", "lmdb", "pyarrow", "sqlglot", "msgspec"):
         try:
             versions[name] = metadata.version(name)
@@ -184,7 +186,8 @@ def version_command(json: JsonOption = False) -> None:
         sys.stdout.write(jsonlib.dumps(versions) + "\n")
         return
     for name, version in versions.items():
-        sys.stdout.write(f"{name} {version or 'not installed'}\n")
+        why = f" ({compiled.REASON})" if name == "modules" and compiled.REASON else ""
+        sys.stdout.write(f"{name} {version or 'not installed'}{why}\n")
 
 
 _KEY = re.compile(r"\b(?:key|entry) ([0-9a-f]{2,})")

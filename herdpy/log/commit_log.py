@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mypy_extensions import mypyc_attr
+
 from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from herdpy.log.ledger_list import LedgerInfo
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Append(Wait[LSN]):
     """A transaction on its way into the log; the wait's value is the position it took effect at.
 
@@ -92,6 +95,7 @@ class LogSettings:
     preallocate_bytes: int = 4 << 20
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CommitLog(ABC):
     """One tablespace's log. All methods may be called from any thread."""
 

@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Protocol
 
 from google_crc32c import extend as _crc32c
+from mypy_extensions import mypyc_attr
 
 from herdpy.log.errors import ChainError, RecordError
 from herdpy.log.lsn import LSN, START
@@ -358,6 +359,7 @@ def pack(bodies: Sequence[Body], max_entry_bytes: int) -> Iterator[tuple[list[by
 # From entries back to transactions.
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 @dataclass(slots=True)
 class TransactionAssembler:
     """Puts parts together and refuses entries that do not follow one another.

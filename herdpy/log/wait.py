@@ -14,7 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+from mypy_extensions import mypyc_attr
 
 T = TypeVar("T")
 
@@ -22,6 +24,7 @@ T = TypeVar("T")
 SIGNAL_CHECK_S = 0.5
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Wait(Generic[T]):
     """A result that some thread sets once; awaited by coroutines, blocked on by threads.
 
@@ -31,7 +34,7 @@ class Wait(Generic[T]):
 
     __slots__ = ("_asyncio_future_blocking", "_callbacks", "_done", "_error", "_gate", "_value")
 
-    _guard = threading.Lock()
+    _guard: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
         self._done = False
@@ -195,6 +198,7 @@ class Work(Wait[T]):
         asyncio.get_running_loop().run_in_executor(self._threads, self._perform)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Pause(Wait[None]):
     """Lets others have a turn in the middle of long work."""
 

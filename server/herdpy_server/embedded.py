@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Coroutine, Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
 
 from herdpy.log import Append, LastWait
@@ -178,6 +179,7 @@ class Database:
         Args:
             session: it; where it is told, an interrupt of the main thread ends the statement.
         """
+        coroutine = _with_state(coroutine)
         if session is not None and (before := self._left.get(session)) is not None:
             before.wait()
             self._left.pop(session, None)
@@ -193,6 +195,7 @@ class Database:
         """
         if self._left:
             return self.run(coroutine, session)
+        coroutine = _with_state(coroutine)
         if not Shelter.is_needed():
             return self._drive(coroutine)
         with self._turn:
@@ -325,3 +328,12 @@ def opened(path: str | os.PathLike[str], **settings: Any) -> Iterator[Database]:
         yield database
     finally:
         database.close()
+
+
+def _with_state(coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """A coroutine that says whether it has ended (``inspect.getcoroutinestate``): a compiled one does not."""
+    return coroutine if isinstance(coroutine, CoroutineType) else _awaited(coroutine)
+
+
+async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
+    return await coroutine

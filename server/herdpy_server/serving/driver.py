@@ -38,12 +38,12 @@ class LoopTurn:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._thread = threading.get_ident()
+        self._thread_id = threading.get_ident()
         self._others = threading.Lock()  # one thread at a time has the loop stand still
         self._leave = threading.Lock()  # released by whoever has the turn; a new one each time
 
     def __enter__(self) -> None:
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._thread_id:
             return
         self._others.acquire()
         try:
@@ -58,7 +58,7 @@ class LoopTurn:
             raise
 
     def __exit__(self, *exc_info: object) -> None:
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._thread_id:
             return
         self._leave.release()
         self._others.release()

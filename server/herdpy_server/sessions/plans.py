@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import WeakSet
 
+from mypy_extensions import mypyc_attr
+
 from herdpy.codec.kinds import Datum
 from herdpy_server.roles.effective_role import EffectiveRole
 from herdpy_server.sessions.time_slices import LIMITED, STEPPED, is_limited, is_sliced
@@ -110,6 +112,7 @@ class ReadyPlan:
         self.is_point_read = self.reads_now and self.one_turn and plan.brief and plan.columns is not None
 
 
+@mypyc_attr(native_class=False)  # others refer to it weakly
 class Prepared:
     """One statement of a text, with its plan.
 
@@ -117,18 +120,6 @@ class Prepared:
         ready: its newest plan; None before the first.
         makes_temporary: it makes a temporary table.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_cache",
-        "_columnar",
-        "_converters",
-        "_declared",
-        "_typed",
-        "makes_temporary",
-        "ready",
-        "statement",
-    )
 
     def __init__(self, cache: PlanCache, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement

@@ -102,7 +102,7 @@ class BackendQueries:
     async def _hear(self, plan: Plan) -> None:
         """Before a query over what the cluster knows: have it say that."""
         query, cluster = plan.source, self.block.tablespace.cluster
-        if cluster is not None and isinstance(query, CatalogQuery) and query.told:
+        if cluster is not None and isinstance(query, CatalogQuery) and query.server_facts:
             facts, remark = await self.block.waits.until(cluster.facts())
             self._facts = facts
             if remark is not None:

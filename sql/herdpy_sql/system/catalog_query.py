@@ -128,7 +128,7 @@ class CatalogQuery:
         return self.query.param_types
 
     @property
-    def told(self) -> list[str]:
+    def server_facts(self) -> list[str]:
         """The facts of the server that it reads (``ServerState.facts``)."""
         return [one.name for one in self.relations if one.schema == HERDPY and one.name in SERVER_FACTS]
 
@@ -149,7 +149,7 @@ class CatalogQuery:
 
         To be called where sessions run, before ``run``, which may be elsewhere.
         """
-        frozen = FrozenState(state, [*self.told, *self.seen])
+        frozen = FrozenState(state, [*self.server_facts, *self.seen])
         done = tuple([perform(action, state, params) for action in self.actions])
         return replace(self, state=frozen, live=state if self.signals else None, done=done)
 

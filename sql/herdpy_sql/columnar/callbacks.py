@@ -81,7 +81,7 @@ def replacement(text: str) -> str:
     return "".join(out)
 
 
-def stand_in(value: Decimal, precision: int, scale: int) -> str:
+def surrogate_of(value: Decimal, precision: int, scale: int) -> str:
     """A value of DECIMAL(p+2, s+1) that compares with every DECIMAL(p, s) as ``value`` does."""
     most = Decimal(1).scaleb(precision - scale)
     if abs(value) >= most:
@@ -204,7 +204,7 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_timeus", from_text(TIME), ("VARCHAR",), "BIGINT"),
     ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
     ("pg_numkey", lambda a: number_key(D(a)), ("VARCHAR",), "VARCHAR"),
-    ("pg_standin", lambda a, p, s: stand_in(D(a), p, s), ("VARCHAR", "INTEGER", "INTEGER"), "VARCHAR"),
+    ("pg_surrogate", lambda a, p, s: surrogate_of(D(a), p, s), ("VARCHAR", "INTEGER", "INTEGER"), "VARCHAR"),
     ("pg_numnorm", lambda a: numeric_text(without_zeros(D(a))), ("VARCHAR",), "VARCHAR"),
     ("pg_numgreatest", lambda a: _extreme(max, a), ("VARCHAR[]",), "VARCHAR"),
     ("pg_numleast", lambda a: _extreme(min, a), ("VARCHAR[]",), "VARCHAR"),

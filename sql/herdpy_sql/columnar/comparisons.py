@@ -64,19 +64,19 @@ def _numbers(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
         return casts.as_double(binder, a).sql, casts.as_double(binder, b).sql
     a, b = casts.as_numeric(binder, a), casts.as_numeric(binder, b)
     if a.dec is None and b.dec is not None and b.dec[0] <= MAX_DIGITS - 2:
-        return _stand_in(a, b.dec), b.sql
+        return _surrogate_of(a, b.dec), b.sql
     if b.dec is None and a.dec is not None and a.dec[0] <= MAX_DIGITS - 2:
-        return a.sql, _stand_in(b, a.dec)
+        return a.sql, _surrogate_of(b, a.dec)
     left, right = align(binder, [a, b], loose=True)
     if left.dec is None:
         return f"pg_numkey({left.sql})", f"pg_numkey({right.sql})"
     return left.sql, right.sql
 
 
-def _stand_in(x: Typed, dec: tuple[int, int]) -> str:
+def _surrogate_of(x: Typed, dec: tuple[int, int]) -> str:
     """A DECIMAL that compares with every one of ``dec`` as the NUMERIC ``x``, which is text, does."""
     precision, scale = dec
-    return f"CAST(pg_standin({x.sql}, {precision}, {scale}) AS DECIMAL({precision + 2},{scale + 1}))"
+    return f"CAST(pg_surrogate({x.sql}, {precision}, {scale}) AS DECIMAL({precision + 2},{scale + 1}))"
 
 
 def _shaped_key(x: Typed) -> str:

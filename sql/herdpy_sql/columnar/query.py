@@ -17,7 +17,7 @@ from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
 from herdpy_sql.columnar.binder import CONTEXT, FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.bounds import ScanRange
-from herdpy_sql.columnar.callbacks import stand_in
+from herdpy_sql.columnar.callbacks import surrogate_of
 from herdpy_sql.columnar.engine import Interrupt, Limits
 from herdpy_sql.columnar.transfer import answered, column_type, duck_value, given_names
 from herdpy_sql.errors import SqlError
@@ -251,9 +251,9 @@ class ColumnarQuery:
         if mark >= FIRST_SURROGATE:
             surrogate = self.surrogates[mark - FIRST_SURROGATE]
             value = params[surrogate.param - 1]
-            return (
-                None if value is None else stand_in(Decimal(str(value)), surrogate.precision, surrogate.scale)
-            )
+            if value is None:
+                return None
+            return surrogate_of(Decimal(str(value)), surrogate.precision, surrogate.scale)
         if mark == CONTEXT:
             return self.context
         if mark == TRANSACTION_US:

@@ -24,6 +24,8 @@ from itertools import count, islice
 from time import sleep
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from herdpy_sql.catalog import Catalog
 
 Item = tuple[bytes, bytes]
@@ -48,6 +50,7 @@ class Missing:
 MISSING = Missing()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LargeRows(MutableMapping[bytes, bytes | None]):
     """The rows of a delta that do not all lie in memory (``spilled``). ``len`` may count some twice."""
 

@@ -31,7 +31,6 @@ from typing import Any, TypeVar, cast
 from weakref import finalize
 
 import lmdb
-from mypy_extensions import mypyc_attr
 
 from herdpy.log.entry import encode_records
 from herdpy.log.errors import RecordError
@@ -58,7 +57,6 @@ _READERS = 1022
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-@mypyc_attr(native_class=False)  # it is finalized, by a weak reference
 class SpillFile:
     """Ordered items in a temporary file, by *slot*: the number of a delta or a set of locks.
 
@@ -153,7 +151,6 @@ def spill_error(error: Exception) -> SqlError:
     return SqlError("58030", "the changes of a large transaction could not be written to a file", detail=text)
 
 
-@mypyc_attr(native_class=False)  # it is finalized, by a weak reference
 class Spool:
     """A stack of blocks, each of so many items.
 

@@ -121,6 +121,18 @@ class Prepared:
         makes_temporary: it makes a temporary table.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_cache",
+        "_columnar",
+        "_converters",
+        "_declared",
+        "_typed",
+        "makes_temporary",
+        "ready",
+        "statement",
+    )
+
     def __init__(self, cache: PlanCache, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
         self.makes_temporary = makes_temporary(statement)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
-from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 PURE = "HERDPY_PURE"
@@ -37,6 +36,9 @@ class _FromSources:
         """See ``importlib.abc.MetaPathFinder``."""
         if name.partition(".")[0] not in _PACKAGES:
             return None
+        from importlib.machinery import ExtensionFileLoader, PathFinder
+        from importlib.util import spec_from_file_location
+
         found = PathFinder.find_spec(name, path, target)
         if found is None or not isinstance(found.loader, ExtensionFileLoader):
             return found
@@ -52,6 +54,7 @@ def _chosen() -> tuple[Implementation, str]:
     if os.environ.get(PURE, "0") not in {"", "0"}:
         return "pure", f"{PURE} is set"
     import json
+    from importlib.machinery import EXTENSION_SUFFIXES
 
     with open(_LIST, encoding="utf-8") as file:
         listed: dict[str, list[int] | None] = json.load(file)

@@ -44,7 +44,7 @@ class ColumnarSelect(Plan):
         return PlanOutcome(None, source.num_rows, source)
 
     def within(self, param_types: Sequence[SqlType]) -> Plan:
-        return ColumnarSelect(replace(self.source, param_types=tuple(param_types)), self.reason)
+        return ColumnarSelect(replace(self.source, param_types=tuple(param_types)), self.reason, self.bound)
 
     def typed_tree(self) -> list[str]:
         """The trees of its clauses, or its outputs with their types; what each scan reads; DuckDB's query."""
@@ -71,8 +71,17 @@ def columnar_select(
     """The columnar plan of a query, over the system catalog too; ``targets`` type its bare literals and
     parameters. SqlError."""
     of_system = settings.system_query(tree, catalog, settings.param_types, targets)
-    if of_system is not None:
-        return of_system
+    return of_system or tables_select(tree, catalog, settings, reason, targets)
+
+
+def tables_select(
+    tree: exp.Expression,
+    catalog: Catalog,
+    settings: PlanSettings,
+    reason: str,
+    targets: Sequence[SqlType | None] | None = None,
+) -> ColumnarSelect:
+    """As :func:`columnar_select`, of a query that is known not to be about the system catalog."""
     from herdpy_sql.columnar import translate
 
     notes: list[tuple[str, Expr]] | None = [] if settings.verbose else None

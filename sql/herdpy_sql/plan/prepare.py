@@ -18,7 +18,7 @@ from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.parse.role_commands import RightCommand
 from herdpy_sql.plan import change, create_table, insert, objects, sequences, type_names, views
 from herdpy_sql.plan.alter_table import plan_alter
-from herdpy_sql.plan.columnar import columnar_select
+from herdpy_sql.plan.columnar import tables_select
 from herdpy_sql.plan.commands import Explain, command_plan, request_plan, vacuum_plan
 from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.create_table import create_table_as, select_into
@@ -265,4 +265,4 @@ def query_plan(
         return sequence_select(tree, lambda inner: query_plan(inner, catalog, settings, targets), reason)
     if tree.find(exp.Lock):
         return locking_query(tree, catalog, settings, reason, targets)
-    return columnar_select(tree, catalog, settings, reason, targets)
+    return tables_select(tree, catalog, settings, reason, targets)

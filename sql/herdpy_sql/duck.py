@@ -287,3 +287,11 @@ def constant_text(x: Typed) -> str | None:
     """The text that ``x`` is, if it is a quoted one; None of what is known only when the query runs."""
     found = _TEXT_CONSTANT.fullmatch(x.sql)
     return None if found is None else found[1].replace("''", "'")
+
+
+_BEYOND_DUCK = re.compile(r"\\[1-9mMyYZ]|\(\?[=!<]")
+
+
+def is_beyond_duck(pattern: str) -> bool:
+    """Whether a regular expression has what DuckDB's have not: back references, word borders, lookaround."""
+    return _BEYOND_DUCK.search(pattern) is not None

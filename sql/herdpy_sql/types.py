@@ -257,6 +257,26 @@ class SqlType:
         return self.base.value
 
 
+def need_ordering(sql_type: SqlType) -> None:
+    """SqlError 42883 for a type whose values have no order: json, and arrays of it."""
+    if _is_json(sql_type):
+        raise SqlError(
+            "42883",
+            f"could not identify an ordering operator for type {sql_type}",
+            hint="Use an explicit ordering operator or modify the query.",
+        )
+
+
+def need_equality(sql_type: SqlType) -> None:
+    """SqlError 42883 for a type whose values are never equal: json, and arrays of it."""
+    if _is_json(sql_type):
+        raise SqlError("42883", f"could not identify an equality operator for type {sql_type}")
+
+
+def _is_json(sql_type: SqlType) -> bool:
+    return Base.JSON in (sql_type.base, sql_type.element)
+
+
 def array_of(element: Base | SqlType, dimensions: int = 1) -> SqlType:
     """The type of arrays of a type; TEXT's for one that there are no arrays of.
 

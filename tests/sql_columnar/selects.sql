@@ -403,3 +403,25 @@ SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1e0 / (id - 1)) FILTER (WHERE
 SELECT string_agg((10 / (id - 1))::text, '-' ORDER BY id) FILTER (WHERE id > 1) FROM items
 SELECT min(10 / (id - 1)) FILTER (WHERE id > 1), count(*) FILTER (WHERE id > 1) FROM items WHERE id IN (1, 2, 3)
 SELECT sum(10 / (id - 1)) FILTER (WHERE id > 0) FROM items
+-- json has neither an order nor equality
+SELECT doc FROM items ORDER BY doc
+SELECT id FROM items ORDER BY doc DESC
+SELECT doc AS d FROM items ORDER BY d
+SELECT doc FROM items ORDER BY 1
+SELECT id FROM items ORDER BY array[doc]
+SELECT id FROM items ORDER BY doc::text, id
+SELECT DISTINCT doc FROM items
+SELECT DISTINCT ON (doc) id FROM items
+SELECT count(*) FROM items GROUP BY doc
+SELECT count(*) FROM items GROUP BY GROUPING SETS ((doc), (id))
+SELECT count(DISTINCT doc) FROM items
+SELECT array_agg(id ORDER BY doc) FROM items
+SELECT row_number() OVER (ORDER BY doc) FROM items
+SELECT row_number() OVER (PARTITION BY doc) FROM items
+SELECT doc FROM items UNION SELECT doc FROM items
+SELECT doc FROM items EXCEPT ALL SELECT doc FROM items
+SELECT doc FROM items UNION ALL SELECT doc FROM items
+(SELECT doc FROM items) UNION ALL SELECT doc FROM items ORDER BY doc
+WITH RECURSIVE r AS (SELECT doc FROM items UNION SELECT doc FROM r) SELECT * FROM r
+SELECT array_agg(pg_typeof(j)::text) FROM (SELECT json_each('{"a":1}')) AS s (j)
+SELECT '{}'::int[][] || ARRAY[1]

@@ -467,6 +467,35 @@ c ~ 'a '
 i ~ 'a'
 s SIMILAR TO '(a|b)%'
 s NOT SIMILAR TO 'a'
+s ~ '(a)\\1'
+s ~* '(A)\\1|B'
+s !~ '\\ma\\M'
+s ~ '^a(?!b)'
+c ~* '^(?=A)'
+s ~ v
+s ~ '\\q'
+s ~ 'a**'
+regexp_like(s, '^a')
+regexp_like(s, '\\mA', 'i')
+regexp_like(s, 3)
+regexp_like(s)
+regexp_replace(s, '(.)\\1|a', 'x')
+regexp_replace(s, '\\m.', '<\\&>', 'g')
+substring(s from '\\ma')
+date_trunc('month', t)
+date_trunc('Hour', z, 'Europe/Paris')
+date_trunc(s, t)
+date_trunc(v, d)
+date_trunc("month", t)
+date_trunc(month, t)
+date_trunc(1, t)
+date_trunc(NULL, t)
+timestamp_trunc('year', t)
+ARRAY[a, '{1,2}']
+ARRAY[m, a]
+ARRAY[m, '{1,2}']
+ARRAY['{}', m]
+ARRAY['{}'::integer[], '{}'::integer[][]]
 i + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + NULL + 1
 i + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 - n - f
 s || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || '1' || NULL || v

@@ -17,9 +17,9 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, emit, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.comparisons import direction_of, order_key
+from herdpy_sql.columnar.comparisons import direction_of, order_key, sort_key
 from herdpy_sql.columnar.emit import condition
-from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.duck import INTEGERS, MAX_DIGITS, TEXTUAL, Typed, numeric_text
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.resolve import no_function
@@ -36,6 +36,7 @@ from herdpy_sql.types import (
     REAL,
     TEXT,
     Base,
+    need_equality,
 )
 
 if TYPE_CHECKING:
@@ -214,11 +215,13 @@ def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope
         if name == "json_agg" and (rows.whole(nodes[0], scope) is not None or is_row(nodes[0])):
             name = "json_agg of rows"
         inner_agg = False
+    for argument in arguments if frame.distinct else ():
+        need_equality(full_type(argument))
     if order is not None:
         keys = []
         for ordered in order.expressions:
             (key,), _ = _inside(binder, [ordered.this], scope)
-            keys.append(order_key(emit.settle_text(binder, key)) + direction_of(ordered))
+            keys.append(sort_key(emit.settle_text(binder, key)) + direction_of(ordered))
         frame = replace(frame, order=", ".join(keys))
     function = AGGREGATES.get(name)
     if function is None:
@@ -243,7 +246,7 @@ def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed
     desc = " DESC" if ordered.args.get("desc") else ""
     if name == "mode":
         direction = desc or " ASC"
-        sql = f"mode({x.sql} ORDER BY {order_key(x)}{direction}){frame.filter}"
+        sql = f"mode({x.sql} ORDER BY {sort_key(x)}{direction}){frame.filter}"
         return Typed(sql, x.type, x.dec, vars=outer, agg=True)
     (fraction,), _ = _inside(binder, [node.this.this], scope)
     fraction = _as_double(binder, fraction)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.casts import align
-from herdpy_sql.columnar.routines import as_texts
+from herdpy_sql.columnar.routines import as_texts, full_type
 from herdpy_sql.duck import (
     INTEGERS,
     MAX_DIGITS,
@@ -23,7 +23,7 @@ from herdpy_sql.duck import (
     duck_type,
     elements,
 )
-from herdpy_sql.types import Base
+from herdpy_sql.types import Base, need_equality, need_ordering
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -112,6 +112,18 @@ def order_key(x: Typed) -> str:
         # DuckDB takes a number for that of a column, and refuses to sort by others.
         return f"CAST({x.sql} AS {duck_type(x.type, x.dec)})"
     return x.sql
+
+
+def sort_key(x: Typed) -> str:
+    """:func:`order_key` for ORDER BY. SqlError 42883 for a type without an order."""
+    need_ordering(full_type(x))
+    return order_key(x)
+
+
+def group_key(x: Typed) -> str:
+    """:func:`order_key` for what brings equal values together. SqlError 42883 for a type without equality."""
+    need_equality(full_type(x))
+    return order_key(x)
 
 
 _LITERAL = re.compile(r"\(?-?[0-9]+\)?|true|false|'(?:[^']|'')*'")

@@ -20,7 +20,7 @@ from herdpy_sql.columnar import casts, literals
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US
 from herdpy_sql.columnar.comparisons import comparable_texts
 from herdpy_sql.columnar.macros import BARE, copies
-from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.routines import duck_name, full_type
 from herdpy_sql.duck import Typed, as_text, let, once, steady, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
@@ -30,7 +30,8 @@ from herdpy_sql.expr.calls import STACK
 from herdpy_sql.expr.coerce import coerce as coerced
 from herdpy_sql.expr.coerce import unify as unified
 from herdpy_sql.expr.conditions import rows
-from herdpy_sql.types import BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType
+from herdpy_sql.types import BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType, array_of
+from herdpy_sql.values.arrays import RAGGED
 from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
@@ -193,7 +194,9 @@ def _chain(emitter: Emitter, expr: n.Chain) -> Typed:
 
 def _array(emitter: Emitter, expr: n.Call) -> Typed:
     """ARRAY[...] of values, or of arrays."""
-    parts = _aligned(emitter, expr.args, "ARRAY")
+    parts = _of_one_form(emitter, expr.args)
+    if len(_dimensions(expr.args, parts)) > 1:
+        return _array_of_different(parts)
     first = parts[0]
     if first.array:
         found = operate.library_call(
@@ -206,6 +209,15 @@ def _array(emitter: Emitter, expr: n.Call) -> Typed:
         first = parts[0]
     found_ = typed(f"[{', '.join(part.sql for part in parts)}]", first.type, *parts, dec=first.dec)
     return replace(found_, array=1)
+
+
+def _array_of_different(parts: list[Typed]) -> Typed:
+    """ARRAY[...] of arrays of different dimensions: it is empty if all are, or NULL; else 2202E."""
+    deepest = max(parts, key=lambda part: part.array)
+    none = " AND ".join(f"coalesce(len({part.sql}), 0) = 0" for part in parts)
+    name = duck_name(array_of(deepest.type, deepest.array + 1))
+    sql = f"CASE WHEN {none} THEN [] ELSE error('SQLSTATE 2202E: {RAGGED}') END"
+    return replace(typed(f"CAST({sql} AS {name})", deepest.type, *parts), array=deepest.array + 1)
 
 
 # ---------------------------------------------------------------------------- the clock and the dice
@@ -398,15 +410,25 @@ _NULL = Typed("NULL", UNKNOWN, null=True)
 
 
 def _aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str, *, loose: bool = False) -> list[Typed]:
+    """:func:`_of_one_form`; NotColumnar for arrays of different dimensions, of which DuckDB makes no list."""
+    parts = _of_one_form(emitter, exprs, loose=loose)
+    if len(_dimensions(exprs, parts)) > 1:
+        raise n.NotColumnar(f"{what} of arrays of different dimensions is not supported")
+    return parts
+
+
+def _of_one_form(emitter: Emitter, exprs: Sequence[n.Expr], *, loose: bool = False) -> list[Typed]:
     """Parts of one type in one form: NUMERICs in a DECIMAL that keeps the display scale of each, unless
     ``loose``."""
     if exprs[0].type.base is Base.NUMERIC:
         parts = [_NULL if _is_null_constant(one) else emitter.emit(one) for one in exprs]
         return casts.align(emitter.binder, parts, exprs[0].type, loose=loose)
-    parts = [emitter.emit(one) for one in exprs]
-    if len({part.array for part, one in zip(parts, exprs, strict=True) if not _is_null_constant(one)}) > 1:
-        raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
-    return parts
+    return [emitter.emit(one) for one in exprs]
+
+
+def _dimensions(exprs: Sequence[n.Expr], parts: Sequence[Typed]) -> set[int]:
+    """The numbers of dimensions of those that are not NULL."""
+    return {part.array for part, one in zip(parts, exprs, strict=True) if not _is_null_constant(one)}
 
 
 def _is_null_constant(expr: n.Expr) -> bool:

@@ -200,7 +200,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"(?i)interval.*(out of range|overflow)", "22008", "interval out of range"),
         (r"(?i)unknown timezone|timezone", "22023", "time zone not recognized"),
         (r"(?i)like pattern must not end", "22025", "LIKE pattern must not end with escape character"),
-        (r"(?i)invalid regex|missing \)|regular expression|missing argument to repetition|invalid perl|no argument for repetition",
+        (r"invalid escape sequence: \\[1-9mMyYZ]|invalid perl operator: \(\?[=!<]",
+         "0A000", "a regular expression with references, borders of words or looking around is supported as a constant only"),
+        (r"(?i)invalid (?:escape sequence|repetition|character class)|bad repetition|invalid regex|missing \)|regular expression|missing argument to repetition|invalid perl|no argument for repetition",
          "2201B", "invalid regular expression"),
         (r"(?i)recursion|depth limit", "54001", "stack depth limit exceeded"),
     )

@@ -11,8 +11,10 @@ from sqlglot import exp
 from herdpy_sql.columnar import emit, trees
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.comparisons import order_key
+from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import identifier
+from herdpy_sql.types import need_equality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,6 +134,7 @@ def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[
         raise SqlError("42803", "aggregate functions are not allowed in GROUP BY")
     if x.window:
         raise SqlError("42P20", "window functions are not allowed in GROUP BY")
+    need_equality(full_type(x))
     groups.add(x.sql)
     if not x.vars and not x.is_text_numeric:
         return order_key(x)

@@ -19,7 +19,7 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts, emit, grouping, relations, trees
 from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
-from herdpy_sql.columnar.comparisons import direction_of, order_key
+from herdpy_sql.columnar.comparisons import direction_of, group_key, order_key
 from herdpy_sql.columnar.emit import Emitted, unify
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
@@ -28,7 +28,7 @@ from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.syntax import identifier, is_row
-from herdpy_sql.types import BIGINT, TEXT, Base
+from herdpy_sql.types import BIGINT, TEXT, Base, need_equality, need_ordering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -268,6 +268,9 @@ def select_parts(binder: Binder, node: Any, scope: Scope) -> SelectParts:
     on: list[str] = []
     if distinct is not None and distinct.args.get("on") is not None:
         on = _distinct_on(binder, distinct.args["on"], scope, outs, order)
+    elif distinct is not None:
+        for out in outs:
+            need_equality(full_type(out))
     checked = [*outs, *([condition_] if condition_ else []), *(x for _, _, x in order if x is not None)]
     if any(rel.is_recursion for rel in scope.rels) and any(x.agg for x in checked):
         raise SqlError("42P19", "aggregate functions are not allowed in a recursive query's recursive term")
@@ -346,16 +349,20 @@ def _order(
             # NULL is the greatest value of a row's field, whatever is said of rows that are NULL.
             direction = " DESC NULLS FIRST" if ordered.args.get("desc") else " NULLS LAST"
             parts = [emit.settle_text(binder, one) for one in binder.bind_all(inner.expressions, scope)]
+            for part in parts:
+                need_ordering(full_type(part))
             items += [(direction, None, part) for part in parts]
             continue
         place = output_place(inner, outs, "ORDER BY")
         direction = direction_of(ordered)
         if place is not None:
+            need_ordering(full_type(outs[place]))
             items.append((direction, place, None))
             continue
         tree, x = trees.bound(binder, inner, scope)
         binder.note("Order by:", tree)
         x = emit.settle_text(binder, x)
+        need_ordering(full_type(x))
         if distinct is not None and distinct.args.get("on") is None:
             same = [i for i, out in enumerate(outs) if out.sql == x.sql]
             if not same:
@@ -379,7 +386,7 @@ def _distinct_on(
     for item in on.expressions if isinstance(on, exp.Tuple) else [on]:
         place = output_place(item, outs, "SELECT DISTINCT ON")
         x = outs[place] if place is not None else emit.settle_text(binder, binder.bind(item, scope))
-        keys.append(order_key(x))
+        keys.append(group_key(x))
     wanted = set(keys)
     for _, place, other in order:
         one = outs[place] if place is not None else other
@@ -474,6 +481,7 @@ def _ordered(binder: Binder, node: Any, scope: Scope, bound: BoundQuery) -> Boun
                 "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
                 detail="Only result column names can be used, not expressions or functions.",
             )
+        need_ordering(full_type(bound.columns[place]))
         keys.append(column_key(alias, place, bound.columns[place]) + direction_of(ordered))
     text = f" ORDER BY {', '.join(keys)}" if keys else ""
     sql = f"SELECT * FROM ({bound.sql}) AS {alias}({bound.names()}){limit.tied(keys)}{text}{limit.text}"
@@ -536,6 +544,8 @@ def _set_operation(binder: Binder, node: Any, scope: Scope, mixed: bool) -> Boun
         replace(columns[i][0], name=bounds[0].columns[i].name, vars=NO_VARS, origin=None)
         for i in range(width)
     ]
+    for column in first if distinct or word != "UNION" else ():
+        need_equality(full_type(column))
     pieces = []
     for at, b in enumerate(bounds):
         items = ", ".join(f"{columns[i][at].sql} AS c{i}" for i in range(width))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.arrow import RaggedError, array_to_datums, arrow_type, datums_to_array
 from herdpy.codec.kinds import Field, Kind, nested, of_lists
 from herdpy_sql.columnar.contexts import context_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, over_elements, retyped
@@ -23,6 +23,7 @@ from herdpy_sql.library import Resolved, routine_of
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import to_text
+from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,14 +91,16 @@ def argument_text(x: Typed) -> str:
         return x.sql
     if x.base is Base.NUMERIC:
         return numeric_text(x)
+    if x.base is Base.RECORD:
+        return FORMS[Base.RECORD].duck.text.format(x.sql)
     return f"CAST({x.sql} AS VARCHAR)" if x.base is Base.UUID else x.sql
 
 
 def duck_name(type_: SqlType, *, function: bool = False) -> str:
-    """DuckDB's name of a type; ``function``: as functions take and give it, where a UUID is text."""
+    """DuckDB's name of a type; ``function``: as functions take and give it, where a UUID or a row is text."""
     if type_.base is Base.ARRAY:
         return duck_name(type_.element_type, function=function) + "[]" * type_.dimensions
-    if type_.base is Base.UUID and function:
+    if function and type_.base in {Base.UUID, Base.RECORD}:
         return "VARCHAR"
     return duck_type(type_)
 
@@ -145,7 +148,13 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
             except SqlError as error:
                 detail = f" DETAIL {error.detail}" if error.detail else ""
                 raise ValueError(f"SQLSTATE {error.sqlstate}: {error.message}{detail}") from None
-        return _shown(datums_to_array(field, values), result)
+        try:
+            array = datums_to_array(field, values)
+        except RaggedError:
+            raise ValueError(
+                f"SQLSTATE 0A000: {found.name} of arrays of other dimensions than declared is not supported"
+            ) from None
+        return _shown(array, result)
 
     return _with_arity(apply, len(found.args) + found.routine.context)
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from herdpy_sql.columnar import emit
 from herdpy_sql.columnar.aggregates import AGGREGATES, Frame, bind_aggregate
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.comparisons import direction_of, order_key
+from herdpy_sql.columnar.comparisons import direction_of, group_key, sort_key
 from herdpy_sql.columnar.emit import condition, unify
 from herdpy_sql.columnar.routines import types_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
@@ -121,13 +121,13 @@ def _over(binder: Binder, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
     if partition:
         keys = [emit.settle_text(binder, x) for x in binder.bind_all(partition, scope)]
         parts += keys
-        pieces.append("PARTITION BY " + ", ".join(order_key(k) for k in keys))
+        pieces.append("PARTITION BY " + ", ".join(group_key(k) for k in keys))
     if order is not None:
         texts = []
         for ordered in order.expressions:
             x = emit.settle_text(binder, binder.bind(ordered.this, scope))
             parts.append(x)
-            texts.append(order_key(x) + direction_of(ordered))
+            texts.append(sort_key(x) + direction_of(ordered))
         pieces.append("ORDER BY " + ", ".join(texts))
     if spec is not None:
         kind = str(spec.args.get("kind") or "ROWS").upper()

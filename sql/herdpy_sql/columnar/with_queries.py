@@ -19,7 +19,7 @@ from herdpy_sql.duck import Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
 from herdpy_sql.expr.syntax import identifier
-from herdpy_sql.types import Base
+from herdpy_sql.types import Base, need_equality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -323,6 +323,8 @@ def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, 
         raise SqlError("42601", "each UNION query must have the same number of columns")
     others = [_as_before(binder, name, i, x, columns[i]) for i, x in enumerate(second.columns)]
     word = "UNION" if query.args.get("distinct") else "UNION ALL"
+    for column in columns if word == "UNION" else ():
+        need_equality(full_type(column))
     left = f"SELECT {', '.join(items)} FROM ({first.sql}) AS q({first.names()})"
     right = f"SELECT {', '.join(others)} FROM ({second.sql}) AS q({second.names()})"
     names = ", ".join(f"c{i}" for i in range(len(columns)))

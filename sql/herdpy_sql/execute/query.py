@@ -67,13 +67,19 @@ class JoinStep:
 
 @dataclass(frozen=True)
 class SortKey:
-    """One item of ORDER BY."""
+    """One item of ORDER BY.
+
+    Attributes:
+        floating: its values are floats, of which NaN is the greatest.
+        order: what a value sorts by, where that is not the value itself.
+    """
 
     value: Compiled
     descending: bool
     nulls_first: bool
     text: str
     floating: bool = False
+    order: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -311,6 +317,15 @@ def _sort_function(one: SortKey, params: Row, clock: Clock) -> Callable[[Row], t
             return (0.5, 0) if math.isnan(datum) else (0, datum)  # type: ignore[return-value, arg-type]
 
         return of_float
+
+    order = one.order
+    if order is not None:
+
+        def of_key(row: Row) -> tuple[int, Datum]:
+            datum = value(row, params, clock)
+            return null if datum is None else (0, order(datum))
+
+        return of_key
 
     def of_datum(row: Row) -> tuple[int, Datum]:
         datum = value(row, params, clock)

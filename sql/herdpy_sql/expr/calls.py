@@ -225,15 +225,6 @@ def _at_time_zone(binder: ExprBinder, node: exp.AtTimeZone) -> n.Expr:
     return by_name(binder, "timezone", [node.args["zone"], node.this])
 
 
-def _date_trunc(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    unit = node.args["unit"]
-    if isinstance(unit, exp.Var):
-        unit = exp.Literal.string(unit.name)
-    zone = node.args.get("zone")
-    rest = [node.this] if zone is None else [node.this, zone]
-    return by_name(binder, "date_trunc", [unit, *rest])
-
-
 def _trim(binder: ExprBinder, node: exp.Trim) -> n.Expr:
     args = [node.this] if node.expression is None else [node.this, node.expression]
     name = _TRIMS.get(str(node.args.get("position") or "").upper())
@@ -301,7 +292,6 @@ CALLS: dict[type, Handler] = {
     exp.Localtimestamp: _now_as(t.TIMESTAMP),
     exp.Localtime: _now_as(t.TIME),
     exp.Extract: _extract,
-    exp.TimestampTrunc: _date_trunc,
     exp.Trim: _trim,
     exp.Pad: _pad,
     exp.Chr: _chr,

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from sqlglot import expressions as exp
 
 from herdpy_sql import types as t
+from herdpy_sql.duck import is_beyond_duck
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct, library_call
-from herdpy_sql.expr.resolve import no_function, no_operator
+from herdpy_sql.expr.resolve import no_operator
 from herdpy_sql.expr.syntax import bare, is_row, quantifier, written_out
 from herdpy_sql.expr.typenames import element_of
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, array_of
@@ -291,21 +292,19 @@ _MATCHES = {
 
 
 def regexp(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """``~``, ``~*`` and SIMILAR TO, which DuckDB has an engine for; and regexp_like() with flags."""
-    flags = node.args.get("flag")
-    args = [binder.bind(node.this), binder.bind(node.expression)]
-    if flags is not None:
-        args.append(binder.bind(flags))
-        found = library_call("regexp_like", args, binder.params)
-        if found is None:
-            raise no_function("regexp_like", [arg.type for arg in args])
-        return found
+    """``~``, ``~*`` and SIMILAR TO, which DuckDB has an engine for; the library has it for other patterns."""
     symbol = _PATTERNS[type(node)]
-    arg, pattern = args
+    arg, pattern = binder.bind(node.this), binder.bind(node.expression)
     sides = _pattern_sides("~" if symbol == "similar to" else symbol, arg, pattern, binder.params)
+    known = sides[1].value if isinstance(sides[1], n.Const) else None
+    if symbol in _OPTIONS and isinstance(known, str) and is_beyond_duck(known):
+        found = library_call("regexp_like", [*sides, n.Const(t.TEXT, _OPTIONS[symbol])], binder.params)
+        assert found is not None
+        return found
     return folded(n.Call(BOOLEAN, _MATCHES[symbol], sides))
 
 
+_OPTIONS = {"~": "", "~*": "i"}
 _PATTERNS: dict[type, str] = {exp.RegexpLike: "~", exp.RegexpILike: "~*", exp.SimilarTo: "similar to"}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BOOLEAN, Base, SqlType
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ class NotOwn(Exception):  # noqa: N818 - a signal to the planner, not an error
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class NotColumnar(SqlError):  # noqa: N818 - a signal to the planner, too
+    """Valid SQL (0A000) that DuckDB has no value for: an own plan runs it, if there may be one."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("0A000", message)
 
 
 class Function(Struct, frozen=True, eq=False):

@@ -37,7 +37,6 @@ _FUNCTIONS: dict[type[object], tuple[str, ...]] = {
     exp.Pow: ("power", "pow"),
     exp.Rand: ("random",),
     exp.Substring: ("substring", "substr"),
-    exp.TimestampTrunc: ("date_trunc",),
     exp.Uuid: ("gen_random_uuid",),
 }
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}

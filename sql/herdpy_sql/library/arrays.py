@@ -19,7 +19,7 @@ from herdpy.codec.kinds import Grid, KeyField, parts_of, shaped, sizes_of, stack
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType, array_of
+from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType, array_of, need_equality
 from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import RAGGED, check_dimensions
 
@@ -204,8 +204,7 @@ _SEARCHED = "searching for elements in multidimensional arrays is not supported"
 @functools.lru_cache(maxsize=256)
 def _identity(element: SqlType) -> Callable[[Any], Any]:
     """What is the same for equal elements. SqlError 42883 for a type without equality."""
-    if element.base is Base.JSON:
-        raise SqlError("42883", "could not identify an equality operator for type json")
+    need_equality(element)
     field = element.plain.field
     encode = KeyCodec([KeyField(field.kind, element=field.element)]).encode
     return lambda value: None if value is None else encode((value,))

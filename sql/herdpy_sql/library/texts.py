@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from herdpy_sql.duck import Typed, cast_text, constant_text, padded, typed
+from herdpy_sql.duck import Typed, cast_text, constant_text, is_beyond_duck, padded, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import cast_function
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
@@ -217,9 +217,30 @@ def _duck_part(x: Typed, *places: Typed) -> Typed:
     return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *places)
 
 
+def _duck_replace(x: Typed, pattern: Typed, new: Typed) -> Typed | None:
+    if is_beyond_duck(constant_text(pattern) or ""):
+        return None
+    sql = f"regexp_replace({x.sql}, {pattern.sql}, pg_replacement({new.sql}), 's')"
+    return typed(sql, TEXT, x, pattern, new)
+
+
+def _duck_replace_with(x: Typed, pattern: Typed, new: Typed, flags: Typed) -> Typed | None:
+    if is_beyond_duck(constant_text(pattern) or ""):
+        return None
+    sql = f"pg_regexp_replace({x.sql}, {pattern.sql}, {new.sql}, {flags.sql})"
+    return typed(sql, TEXT, x, pattern, new, flags)
+
+
+def _duck_like(x: Typed, pattern: Typed) -> Typed | None:
+    if is_beyond_duck(constant_text(pattern) or ""):
+        return None
+    return typed(f"regexp_matches({x.sql}, {pattern.sql}, 's')", BOOLEAN, x, pattern)
+
+
 def _duck_match(x: Typed, pattern: Typed) -> Typed | None:
     """What a pattern without groups matches; of another the first group is meant, which may match nothing."""
-    if constant_text(pattern) is None or "(" in pattern.sql:
+    known = constant_text(pattern)
+    if known is None or "(" in known or is_beyond_duck(known):
         return None
     found = f"regexp_extract({x.sql}, {pattern.sql}, 0, 's')"
     return typed(f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found} END", TEXT, x, pattern)
@@ -527,14 +548,13 @@ for _places in range(2, 8):
     add("regexp_instr", _SHAPE_OF_INSTR[:_places], INTEGER, _instr)
 _SHAPE_OF_REPLACE = (TEXT, TEXT, TEXT, INTEGER, INTEGER, TEXT)
 add(
-    "regexp_replace", _SHAPE_OF_REPLACE[:3], TEXT, _replace_matches,
-    duck="regexp_replace({0}, {1}, pg_replacement({2}), 's')",
+    "regexp_replace", _SHAPE_OF_REPLACE[:3], TEXT, _replace_matches, duck=_duck_replace
 )  # fmt: skip
-add(
-    "regexp_replace", (TEXT, TEXT, TEXT, TEXT), TEXT, _replace_matches,
-    duck="pg_regexp_replace({0}, {1}, {2}, {3})",
-)  # fmt: skip
+add("regexp_replace", (TEXT, TEXT, TEXT, TEXT), TEXT, _replace_matches, duck=_duck_replace_with)
 for _places in range(4, 7):
     add("regexp_replace", _SHAPE_OF_REPLACE[:_places], TEXT, _replace_from)
-add("regexp_like", (TEXT, TEXT), BOOLEAN, lambda text, p: _compiled(p, "")[0].search(text) is not None)
+add(
+    "regexp_like", (TEXT, TEXT), BOOLEAN, lambda text, p: _compiled(p, "")[0].search(text) is not None,
+    duck=_duck_like,
+)  # fmt: skip
 add("regexp_like", (TEXT, TEXT, TEXT), BOOLEAN, lambda t, p, f: _compiled(p, f)[0].search(t) is not None)

@@ -164,7 +164,6 @@ READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Rand: frozenset(),
     exp.RegexpCount: _also("position parameters"),
     exp.RegexpInstr: _also("position occurrence option parameters group"),
-    exp.RegexpLike: _also("flag"),
     exp.RegexpReplace: _also("modifiers occurrence position replacement single_replace"),
     exp.RegexpSubstr: _also("position occurrence parameters group"),
     exp.Repeat: _also("times"),
@@ -183,7 +182,6 @@ READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.TableSample: _also("method percent seed"),
     exp.TimeFromParts: _also("hour min sec"),
     exp.TimestampFromParts: _also("year month day hour min sec"),
-    exp.TimestampTrunc: _also("unit zone"),
     exp.ToNumber: _also("format"),
     exp.Translate: _also("from_ to"),
     exp.Trim: _also("position"),
@@ -333,9 +331,14 @@ class HerdPostgres(Postgres):
         SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
 
 
-# Templates and strides are to stay text, and log10 is no log of two numbers, nor is there a log2.
+# Functions that sqlglot has nodes for, and that stay calls here: templates and strides are texts, log10 is no
+# log of two numbers, nor is there a log2; a unit of date_trunc is any text, and a name there is a column's.
 # sqlglot's parsers are compiled and cannot be derived from.
-for _name in ("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN", "LOG10", "LOG2"):
+_CALLS = (
+    *("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
+    *("LOG10", "LOG2", "REGEXP_LIKE"),
+)
+for _name in _CALLS:
     Postgres.Parser.FUNCTIONS.pop(_name, None)
 # date_part is a function of a text, which may be any expression, and gives a float: no EXTRACT.
 Postgres.Parser.FUNCTION_PARSERS.pop("DATE_PART", None)

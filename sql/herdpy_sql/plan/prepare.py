@@ -11,6 +11,7 @@ from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn
+from herdpy_sql.expr.nodes import NotColumnar
 from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.commands import described
@@ -33,6 +34,7 @@ from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import bind_select
 from herdpy_sql.plan.sequences import sequence_select, settle_calls, takes_from_sequences
 from herdpy_sql.plan.settings import Engine, PlanSettings
+from herdpy_sql.plan.steps import NotWorth
 from herdpy_sql.plan.views import expand, has_views, through_view
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
 from herdpy_sql.types import UNKNOWN
@@ -253,16 +255,21 @@ def query_plan(
         if tree.find(exp.Lock):
             raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
         return of_system
-    reason = "asked for" if not settings.given else "rows of WITH or RETURNING"
+    reason, either = "asked for" if not settings.given else "rows of WITH or RETURNING", False
     if settings.engine != "columnar" and not settings.given:
         try:
             return bind_select(tree, catalog, settings.params(), settings, targets)
         except NotOwn as refusal:
             if settings.engine == "own":
                 raise SqlError("0A000", f"own plans do not support {refusal.reason}") from None
-            reason = refusal.reason
+            reason, either = refusal.reason, isinstance(refusal, NotWorth)
     if takes_from_sequences(tree):
         return sequence_select(tree, lambda inner: query_plan(inner, catalog, settings, targets), reason)
     if tree.find(exp.Lock):
         return locking_query(tree, catalog, settings, reason, targets)
-    return tables_select(tree, catalog, settings, reason, targets)
+    try:
+        return tables_select(tree, catalog, settings, reason, targets)
+    except NotColumnar:
+        if not either:
+            raise
+        return bind_select(tree, catalog, settings.params(), replace(settings, engine="own"), targets)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.locking import LockingSelect
 from herdpy_sql.execute.query import JoinedRows, JoinStep, PointSelect, SelectPlan, SortKey
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns, takes_values
+from herdpy_sql.expr.compile import order_of
 from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import (
     COLUMNAR_ROWS,
@@ -31,7 +31,7 @@ from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.scope import ScopeItem, TableScope
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text
-from herdpy_sql.types import BOOLEAN, Base
+from herdpy_sql.types import BOOLEAN, Base, need_ordering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -303,10 +303,10 @@ class StepPlanner:
         text = expr_text(expr) + (" DESC" if descending else "")
         if nulls_first != descending:
             text += " NULLS FIRST" if nulls_first else " NULLS LAST"
-        if expr.type.base is Base.JSON:
-            raise SqlError("42883", "could not identify an ordering operator for type json")
+        need_ordering(expr.type)
         floating = expr.type.base in {Base.REAL, Base.DOUBLE}
-        return SortKey(compile_expr(self.narrow(expr)), descending, nulls_first, text, floating)
+        value = compile_expr(self.narrow(expr))
+        return SortKey(value, descending, nulls_first, text, floating, order_of(expr.type))
 
 
 def _without(pool: Sequence[Expr], used: Sequence[Expr]) -> list[Expr]:

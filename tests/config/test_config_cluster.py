@@ -23,6 +23,9 @@ from tests.config.kit import DATA, problems
         ("ack_quorum = 4", "must hold"),
         ("write_quorum = 4", "must hold"),
         ("lease_s = 1.6", "is longer than"),
+        ("commit_delay_s = 0.2", "0 to 0.1"),
+        ("commit_delay_s = -1", "0 to 0.1"),
+        ("commit_siblings = 0", "1 to 1000000"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_told(written, line, told):

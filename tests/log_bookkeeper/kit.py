@@ -19,6 +19,7 @@ from herdpy.log.bookkeeper import (
     ZnodeLedgerList,
     take_over,
 )
+from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.testing.model import ModelCluster, on_host
 
 T = TypeVar("T")
@@ -56,10 +57,18 @@ class Node:
         self.logs.append(takeover.log)
         return takeover
 
-    async def lead(self, epoch: int, acknowledge: Any = None, on_lost: Any = None) -> LeaderLog:
+    async def lead(
+        self,
+        epoch: int,
+        acknowledge: Any = None,
+        on_lost: Any = None,
+        open_transactions: Callable[[], int] = nothing_open,
+    ) -> LeaderLog:
         takeover = await self.take_over(epoch)
         clock = asyncio.get_running_loop().time
-        log = await takeover.lead(acknowledge, on_lost=on_lost, clock=clock)
+        log = await takeover.lead(
+            acknowledge, on_lost=on_lost, clock=clock, open_transactions=open_transactions
+        )
         self.logs.append(log)
         return log
 

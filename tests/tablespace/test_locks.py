@@ -44,6 +44,20 @@ def test_a_lock_is_its_owners_until_it_is_released(table: LockTable) -> None:
     assert len(table) == 0
 
 
+def test_owners_are_counted_while_they_have_a_lock(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b"), Owner("c", instant=True)
+    table.acquire(a, 1, b"x")
+    table.acquire(a, 1, b"y")
+    table.acquire(c, 1, b"z")
+    assert table.count_owners() == 1
+    blocked(table, b, b"x")
+    assert table.count_owners() == 2  # it has a share of the table
+    table.release_all(a)
+    assert table.count_owners() == 1
+    table.release_all(b)
+    assert table.count_owners() == 0
+
+
 def test_locks_are_granted_in_the_order_of_asking(table: LockTable) -> None:
     a, b, c = Owner("a"), Owner("b"), Owner("c")
     table.acquire(a, 1, b"x")

@@ -1,9 +1,9 @@
 """The commit log of a tablespace in ledgers of Apache BookKeeper: one leader writes, everybody may read.
 
 From the bottom: ``settings``; ``znode_list``, the ledger list; ``walk`` and ``followed_log``, reading;
-``own_ledgers``, ledgers as the leader makes, lists and trims them; ``sender``, from appends to entries in
-flight; ``succession``, from ledger to ledger; ``leader_log``; ``takeover``. docs/log-format.md has the
-format, DESIGN.md the reasons.
+``own_ledgers``, ledgers as the leader makes, lists and trims them; ``pacing`` and ``sender``, from appends
+to entries in flight; ``succession``, from ledger to ledger; ``leader_log``; ``takeover``. docs/log-format.md
+has the format, DESIGN.md the reasons.
 """
 
 from herdpy.log.bookkeeper.followed_log import FollowedLog

@@ -25,6 +25,7 @@ from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper import succession
 from herdpy.log.bookkeeper.followed_log import OwnView
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
+from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums
 from herdpy.log.bookkeeper.succession import Succession
@@ -159,6 +160,7 @@ class LeaderLog(LoopLog):
         acknowledge: Acknowledge | None = None,
         on_lost: Callable[[LogError], None] | None = None,
         clock: Callable[[], float] = boot_time_s,
+        open_transactions: Callable[[], int] = nothing_open,
     ) -> None:
         super().__init__()
         self.counts = LogCounts()
@@ -172,9 +174,10 @@ class LeaderLog(LoopLog):
         self._queue = AppendQueue(settings.max_entry_bytes, settings.enough_transactions)
         self._sender = Sender(
             self._queue,
-            settings.max_in_flight,
+            settings,
             self._lac,
             self._lac_crc,
+            open_transactions=open_transactions,
             on_done=self.deliver,
             on_unreadable=self._unreadable,
             on_failed=lambda writer, error: self._succession.replace(writer, error),
@@ -376,6 +379,7 @@ class LeaderLog(LoopLog):
             for entry in self._sender.flights:
                 last = entry.appends[-1] if entry.appends else last
         if last is not None:
+            self._sender.hurry()
             await last
 
     async def aroll(self) -> None:
@@ -415,6 +419,7 @@ class LeaderLog(LoopLog):
         if self._refusal is None:
             self._refusal = LogClosedError("the log is closed")
         try:
+            self._sender.hurry()
             await self._pauses.quiet()
             if not self._lost:
                 await self._succession.close()

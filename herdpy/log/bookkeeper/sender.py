@@ -2,11 +2,11 @@
 
 Below ``leader_log``. AppendQueue, which is pure, has what waits to be sent, in the order of the log. An
 entry is formed as late as possible, of everything that waited and fits. A transaction too large for one is
-cut: its parts have entries of their own, one behind the other. Once a pass of the loop, and whenever an
-entry was answered, what waits is formed into entries: when none is out, or enough waits and fewer than
-``max_in_flight`` are. Another ledger is begun only when nothing is in flight: all of the old one is
-acknowledged then, so a recovery finds the old ledger ending exactly where the new one says that it
-continues.
+cut: its parts have entries of their own, one behind the other. Once a pass of the loop, whenever an entry
+was answered, and when a delay is over, what waits is formed into entries: when enough waits or ``pacing``
+says that it is time, and fewer than ``max_in_flight`` are on their way. Another ledger is begun only when
+nothing is in flight: all of the old one is acknowledged then, so a recovery finds the old ledger ending
+exactly where the new one says that it continues.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from time import perf_counter
 
 from herdpy.bookkeeper.errors import BackPressureError, BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper.pacing import Pacing
+from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.commit_log import Append
 from herdpy.log.entry import (
     FIRST,
@@ -108,7 +110,7 @@ class AppendQueue:
         return len(self._waiting) + len(self._formed) + len(self._cut)
 
     def is_worth_an_entry(self) -> bool:
-        """Whether what waits is to be sent although others are on their way, and not left to gather."""
+        """Whether what waits is to be sent now, and not left to gather."""
         return (
             len(self._waiting) >= self._enough
             or self.size_bytes >= _ENOUGH_BYTES
@@ -228,16 +230,18 @@ class Sender:
     def __init__(
         self,
         queue: AppendQueue,
-        max_in_flight: int,
+        settings: LedgerLogSettings,
         last: LSN,
         crc: int,
         *,
+        open_transactions: Callable[[], int],
         on_done: Callable[[], None],
         on_unreadable: Callable[[Exception], None],
         on_failed: Callable[[LedgerWriter, BookKeeperError], None],
         on_switched: Callable[[LedgerWriter, LSN, int], None],
     ) -> None:
         """Args:
+        open_transactions: how many may commit soon; see ``pacing``.
         on_done: an entry at the head of the flights is done.
         on_unreadable: the next entry cannot be made: nothing behind it can be written either.
         on_failed: the writer can write no more; what is in flight stays so until its outcome is known.
@@ -248,7 +252,10 @@ class Sender:
         self.last, self.crc = last, crc
         self.flights: deque[Outgoing] = deque()
         self._queue = queue
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = settings.max_in_flight
+        self._pacing = Pacing(
+            settings.commit_delay_s, settings.commit_siblings, open_transactions, lambda: self.pump()
+        )
         self._on_done, self._on_failed, self._on_switched = on_done, on_failed, on_switched
         self._on_unreadable = on_unreadable
         self._loop = asyncio.get_running_loop()
@@ -265,11 +272,16 @@ class Sender:
         self._scheduled = False
         self.pump()
 
+    def hurry(self) -> None:
+        """Send what waits without waiting for more."""
+        if self._queue:
+            self._pacing.hurry()
+
     def pump(self) -> None:
         """Send what may be sent now."""
         if self.following is not None and not self.flights and self.writer is not None:
             self._switch(self.following)
-        flights, queue, writer = self.flights, self._queue, self.writer
+        flights, queue, writer, pacing = self.flights, self._queue, self.writer, self._pacing
         under_way = sum(not entry.done for entry in flights)
         sent = False
         while (
@@ -279,7 +291,8 @@ class Sender:
             and self._room is None
             and under_way < self._max_in_flight
             and len(flights) < 2 * self._max_in_flight
-            and (not under_way or queue.is_worth_an_entry())
+            and queue
+            and (queue.is_worth_an_entry() or pacing.is_time(under_way))
             and (entry := self._next()) is not None
         ):
             self._send(writer, entry)
@@ -305,6 +318,7 @@ class Sender:
     def stop(self) -> None:
         """Send nothing more and hear of nothing more; what is in flight stays in ``flights``."""
         self.writer = self.following = None
+        self._pacing.stop()
         if self._room is not None:
             self._room.cancel()
             self._room = None
@@ -360,6 +374,7 @@ class Sender:
         entry.lsn, entry.crc, entry.sent_s = lsn, crc, perf_counter()
         self.last, self.crc = lsn, crc
         self.flights.append(entry)
+        self._pacing.sent(len(entry.appends), not self._queue)
 
     async def _wait_for_room(self, writer: LedgerWriter) -> None:
         await writer.room()

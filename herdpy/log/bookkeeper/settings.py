@@ -33,9 +33,11 @@ _POSITIVE = (
     "max_entry_bytes",
     "max_in_flight",
     "enough_transactions",
+    "commit_siblings",
     "max_queued_bytes",
     "max_ledger_bytes",
 )
+MAX_COMMIT_DELAY_S = 0.1
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,8 +53,11 @@ class LedgerLogSettings:
         password: of all ledgers; it stands in the clear in ZooKeeper.
         max_entry_bytes: a transaction that does not fit an entry of this size is written in parts.
         max_in_flight: entries sent and not yet acknowledged at most; the rest gathers meanwhile.
-        enough_transactions: fewer than so many gather, too, while any entry is in flight: an entry costs the
-            bookies, and everybody who follows, far more than a transaction more in it.
+        enough_transactions: so many are sent at once. Fewer gather while any entry is in flight, and for
+            ``commit_delay_s`` while others commit: see ``pacing``.
+        commit_delay_s: how long a commit waits at most for others to share its entry; 0: only for the answer
+            to an entry that is in flight. On uvloop it is rounded to milliseconds.
+        commit_siblings: no commit waits for others when fewer transactions than this are open.
         max_queued_bytes: how much may wait to be sent; more appends are refused (LogBusyError).
         max_ledger_bytes, max_ledger_age_s: a ledger past either is followed by another.
         write_patience_s: how long appends wait for bookies or ZooKeeper to be back before they fail.
@@ -70,7 +75,9 @@ class LedgerLogSettings:
     password: bytes = field(default=b"", repr=False)
     max_entry_bytes: int = 1 << 20
     max_in_flight: int = 4
-    enough_transactions: int = 8
+    enough_transactions: int = 32
+    commit_delay_s: float = 0.004
+    commit_siblings: int = 1
     max_queued_bytes: int = 64 << 20
     max_ledger_bytes: int = 64 << 20
     max_ledger_age_s: float = 3600.0
@@ -88,6 +95,10 @@ class LedgerLogSettings:
         for name in _POSITIVE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)!r}")
+        if not 0 <= self.commit_delay_s <= MAX_COMMIT_DELAY_S:
+            raise ValueError(
+                f"commit_delay_s must be from 0 to {MAX_COMMIT_DELAY_S}, not {self.commit_delay_s!r}"
+            )
 
 
 # New ledgers.

@@ -33,6 +33,7 @@ from herdpy.bookkeeper.errors import BookKeeperError, LostEntriesError, NoSuchLe
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.own_ledgers import boot_time_s
+from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.walk import ChainPosition, decoded
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
@@ -208,6 +209,7 @@ class Takeover:
         *,
         on_lost: Callable[[LogError], None] | None = None,
         clock: Callable[[], float] = boot_time_s,
+        open_transactions: Callable[[], int] = nothing_open,
     ) -> LeaderLog:
         """Begin to write: returns once the header entry of a ledger of one's own is durable.
 
@@ -216,6 +218,7 @@ class Takeover:
             loop: the running loop, for those who like to say so.
             on_lost: called once, on the loop, when the log can write no more (not by ``close``).
             clock: seconds, running while the process is stopped; see ``ownership_s``.
+            open_transactions: how many may commit soon, and so share an entry; see ``pacing``.
 
         Raises:
             LedgerListConflictError, LogFencedError: another node has taken the log over.
@@ -230,6 +233,7 @@ class Takeover:
             acknowledge=acknowledge,
             on_lost=on_lost,
             clock=clock,
+            open_transactions=open_transactions,
         )
         await log.begin()
         return log

@@ -266,6 +266,19 @@ class ClusterSection(Section, frozen=True, kw_only=True):
             " some can. 0: it does not look.",
         ),
     ] = 256 << 20
+    commit_delay_s: Annotated[
+        float,
+        seconds(
+            0.0,
+            0.1,
+            "While others commit, too, a commit waits for so long at most for them to share its log entry; in"
+            " steps of a millisecond. 0: it does not wait.",
+        ),
+    ] = 0.004
+    commit_siblings: Annotated[
+        int,
+        whole(1, 1_000_000, "It waits only while so many transactions are open that have changed something."),
+    ] = 1
     tablespace: Annotated[str, says("The tablespace that the first start makes.")] = "herdpy"
     expected_replicas: Annotated[int, whole(1, 100, "How many replicas a new tablespace gets.")] = 3
     ensemble: Annotated[

@@ -149,7 +149,8 @@ class ReplicaBase:
 
     def log_settings(self) -> LedgerLogSettings:
         """How this tablespace's log is written."""
-        info, storage = self.info, self.host.settings
+        info, host = self.info, self.host
+        storage = host.settings
         return LedgerLogSettings(
             tablespace=info.name,
             ensemble=info.ensemble,
@@ -158,6 +159,8 @@ class ReplicaBase:
             strict=info.strict,
             max_ledger_bytes=storage.max_ledger_bytes,
             max_ledger_age_s=storage.max_ledger_age_s,
+            commit_delay_s=host.commit_delay_s,
+            commit_siblings=host.commit_siblings,
         )
 
     async def _log_end(self) -> LSN:

@@ -182,6 +182,7 @@ class Host:
         threads: for what takes long.
         least_free_bytes: with less than that free on the disk, others are to lead where some can.
         replace_after_s: a replica on a node that has been away for so long is replaced.
+        commit_delay_s, commit_siblings: of the logs that are led here, see ``LedgerLogSettings``.
         cluster: what sessions may ask of the cluster.
         observer, limits: of sessions that begin from now on.
         end_session: ends a session's connection, and tells its client why.
@@ -203,6 +204,8 @@ class Host:
     threads: NodeThreads = field(default_factory=NodeThreads)
     replace_after_s: float = 600.0
     least_free_bytes: int = 0
+    commit_delay_s: float = 0.004
+    commit_siblings: int = 1
     cluster: Cluster | None = None
     observer: Observer | None = None
     limits: SessionLimits = field(default_factory=SessionLimits)

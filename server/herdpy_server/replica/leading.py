@@ -117,7 +117,10 @@ async def _begun(
 ) -> LeaderLog:
     """The log that was taken over, with a ledger of its own. Errors as ``Takeover.lead``."""
     clock = host.coordination.renewal.clock
-    return await takeover.lead(opened.tablespace.acknowledge, on_lost=lost, clock=clock)
+    tablespace = opened.tablespace
+    return await takeover.lead(
+        tablespace.acknowledge, on_lost=lost, clock=clock, open_transactions=tablespace.locks.count_owners
+    )
 
 
 async def _alone(log: LeaderLog, term: Term) -> LeaderLog:

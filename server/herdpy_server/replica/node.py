@@ -48,6 +48,7 @@ class ClusterSettings:
         zookeeper: its servers, "host:port,host:port".
         root, ledgers_root: under which znodes this cluster, and BookKeeper's metadata, are.
         session_timeout_s, lease_s, replace_after_s, least_free_bytes: see docs/operations.md.
+        commit_delay_s, commit_siblings: see docs/operations.md.
         tablespace: the one that is made when there is none yet, with the counts that follow.
     """
 
@@ -58,6 +59,8 @@ class ClusterSettings:
     lease_s: float = 0.4
     replace_after_s: float = 600.0
     least_free_bytes: int = 256 << 20
+    commit_delay_s: float = 0.004
+    commit_siblings: int = 1
     tablespace: str = "herdpy"
     expected_replicas: int = 3
     ensemble: int = 3
@@ -175,6 +178,8 @@ class ClusterNode:
             workers=self.workers,
             replace_after_s=cluster.replace_after_s,
             least_free_bytes=cluster.least_free_bytes,
+            commit_delay_s=cluster.commit_delay_s,
+            commit_siblings=cluster.commit_siblings,
             observer=self.observer,
             limits=self.limits,
             end_session=self.end_session,

@@ -360,6 +360,10 @@ class LockTable:
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
 
+    def count_owners(self) -> int:
+        """How many have a lock: open transactions that have changed something, or are about to."""
+        return len(self._held)
+
     def is_wanted_of(self, owner: Owner) -> bool:
         """Whether anybody waits for what ``owner`` holds."""
         return any(self._locks[resource].queue for resource in self._held.get(owner, _NOTHING))

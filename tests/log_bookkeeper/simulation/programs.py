@@ -73,10 +73,12 @@ class Candidate:
             world.history.taken_over(epoch, takeover.end)
             await self._replay(takeover.log, takeover.end, takeover.state.base, epoch)
             leader = f"{self.name}/{epoch}"
+            open_rng = random.Random(f"{world.seed} {leader} open")
             self.log = await takeover.lead(
                 lambda appends, error: world.history.told(leader, epoch, appends, error),
                 on_lost=lambda error: world.tell(f"{leader} lost the log: {error}"),
                 clock=world.now,
+                open_transactions=lambda: open_rng.choice((0, 1, 40)),
             )
             world.tell(f"{leader} leads")
             await self._append(self.log, leader)

@@ -73,6 +73,7 @@ class World:
             max_entry_bytes=rng.choice((150, 400, 1 << 20)),
             max_in_flight=rng.choice((1, 2, 4)),
             enough_transactions=random.Random(f"{seed} gathering").choice((1, 2, 8)),
+            commit_delay_s=random.Random(f"{seed} pacing").choice((0.0, 0.004, 0.05)),
             max_ledger_bytes=rng.choice((300, 1500, 5000, 1 << 20)),
             max_ledger_age_s=rng.choice((0.3, 1.0, 3600.0)),
             write_patience_s=rng.choice((0.5, 3.0, 10.0)),

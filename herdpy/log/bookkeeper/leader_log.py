@@ -148,6 +148,7 @@ class LeaderLog(LoopLog):
 
     Attributes:
         counts: what was written since it was opened; its seconds are those from sending to acknowledging.
+            Others may be put in their place.
     """
 
     def __init__(

@@ -193,6 +193,43 @@ def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
                 family.add_metric([replica.info.name], read(replica.opened))
         yield family
 
+    yield from _replica_logs(replicas)
+
+
+def _replica_logs(replicas: Sequence[Replica]) -> Iterator[Family]:
+    """What the replicas have written to their logs while they led, and what is in the logs."""
+    transactions = CounterMetricFamily(
+        "herdpy_replica_log_commits", "Transactions that this node has made durable.", labels=_LABELS
+    )
+    size = CounterMetricFamily(
+        "herdpy_replica_log_bytes", "Bytes that this node has written to the log.", labels=_LABELS
+    )
+    sizes = HistogramMetricFamily(
+        "herdpy_replica_log_entry_transactions",
+        "Transactions that took effect with one entry, of the entries that this node has written.",
+        labels=_LABELS,
+    )
+    seconds = HistogramMetricFamily(
+        "herdpy_replica_log_entry_seconds",
+        "From the sending of an entry to its acknowledgement by the bookies.",
+        labels=_LABELS,
+    )
+    ledgers = GaugeMetricFamily(
+        "herdpy_replica_log_ledgers", "Ledgers in the log, as this node knows it.", labels=_LABELS
+    )
+    retained = GaugeMetricFamily(
+        "herdpy_replica_log_retained_bytes", "Bytes of the log's closed ledgers.", labels=_LABELS
+    )
+    for replica in replicas:
+        labels, counts, there = [replica.info.name], replica.log_counts, replica.ledgers()
+        transactions.add_metric(labels, counts.transactions)
+        size.add_metric(labels, counts.bytes)
+        add(sizes, labels, GROUP_SIZES, counts.sizes, counts.transactions)
+        add(seconds, labels, SYNC_S, counts.syncs, counts.sync_s)
+        ledgers.add_metric(labels, len(there))
+        retained.add_metric(labels, sum(ledger.length for ledger in there if ledger.closed))
+    yield from (transactions, sizes, size, seconds, ledgers, retained)
+
 
 def limit_families(told: Sequence[tuple[str, Sequence[Limit]]]) -> Iterator[Family]:
     """What stores may use up, by the names of their tablespaces."""

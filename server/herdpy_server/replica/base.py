@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from herdpy.log import START, LedgerInfo, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog, LedgerLogSettings, ZnodeLedgerList
+from herdpy.log.file_log import LogCounts
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.lease import Term
 from herdpy_server.cluster.tablespaces import TablespaceInfo
@@ -44,6 +45,7 @@ class ReplicaBase:
         self.epoch = self.takeovers = self.seedings = 0
         self.seeding: SeedingProgress | None = None
         self.log: LeaderLog | None = None
+        self.log_counts = LogCounts()
         self.paths = host.coordination.layout.tablespace(info.name)
         self.ledger_list = ZnodeLedgerList(host.bk.znodes, self.paths.ledgers)
         self.followed: FollowedLog | None = None

@@ -446,6 +446,7 @@ class Replica(ReplicaBase):
         if self.term is not term:  # lost while the last step returned
             log.abandon()
             return
+        log.counts = self.log_counts  # of all its terms: a metric does not begin anew
         self.log = log
         self.guard.lease = term.lease
         opened.switch_log(log, leads=True)

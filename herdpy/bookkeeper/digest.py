@@ -26,7 +26,6 @@ from herdpy.bookkeeper.errors import DigestMismatchError
 HEADER_BYTES: Final = 32
 LAC_HEADER_BYTES: Final = 16
 
-_pack_header: Final = struct.Struct(">qqqq").pack
 _unpack_header: Final = struct.Struct(">qqqq").unpack_from
 _pack_lac: Final = struct.Struct(">qq").pack
 _unpack_lac: Final = struct.Struct(">qq").unpack_from
@@ -140,11 +139,6 @@ class Digest:
 
     def __repr__(self) -> str:
         return f"Digest({self.type.name})"
-
-    def seal(self, ledger_id: int, entry_id: int, lac: int, length: int, data: bytes) -> bytes:
-        """The body of an entry: header, digest, data. ``length`` is cumulative and counts ``data``."""
-        header = _pack_header(ledger_id, entry_id, lac, length)
-        return b"".join((header, self.checksum(header, data), data))
 
     def open(self, body: bytes, ledger_id: int, entry_id: int | None) -> Entry:
         """The entry in ``body``; any entry of the ledger when ``entry_id`` is None.

@@ -31,6 +31,7 @@ from herdpy.cli.extras import needed
 from herdpy.cli.output import json_names
 from herdpy.cli.source import Array, FileFormat
 from herdpy.cli.status import literal
+from herdpy.log.files import sync_directory, sync_path
 
 if TYPE_CHECKING:
     from herdpy.cli.target import TargetDatabase
@@ -262,7 +263,7 @@ class ParquetSink:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-            sync(self._part(self._parts))
+            sync_path(self._part(self._parts))
             self._parts += 1
         return self._parts
 
@@ -279,7 +280,7 @@ class ParquetSink:
                 for group in range(file.num_row_groups):
                     writer.write_table(file.read_row_group(group))
                 file.close()
-        sync(self._partial)
+        sync_path(self._partial)
         replace(self._partial, path)
         for part in parts:
             part.unlink()
@@ -290,19 +291,10 @@ class ParquetSink:
             self._writer.close()
 
 
-def sync(path: Path) -> None:
-    """Bring a file to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def replace(source: Path, target: Path) -> None:
     """Rename, and bring the directory to the disk."""
     os.replace(source, target)
-    sync(target.parent)
+    sync_directory(target.parent)
 
 
 def _readable(kind: SqlType, column: Array) -> Array:
@@ -531,7 +523,7 @@ class Exporter:
             self._state.key.append(text_of(types[place])(datum))
         new = self._state_path.with_name(f"{self._state_path.name}.new")
         new.write_text(json.dumps(asdict(self._state)), encoding="utf-8")
-        sync(new)
+        sync_path(new)
         replace(new, self._state_path)
 
 

@@ -31,6 +31,7 @@ from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.messages import LacReply, ReadReply
 from herdpy.bookkeeper.wire.server import parse_request
 from herdpy.testing.model.loop import VirtualLoop
+from tests.bookkeeper.sealing import sealed_body
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ def sealed(entry_id: int, lac: int | None = None, size_bytes: int = 10) -> bytes
     """An entry as its writer sealed it; every entry before it had the same size, for its length."""
     length = sum(len(data_of(one, size_bytes)) for one in range(entry_id + 1))
     confirmed = entry_id - 1 if lac is None else lac
-    return DIGEST.seal(LEDGER, entry_id, confirmed, length, data_of(entry_id, size_bytes))
+    return sealed_body(DIGEST, LEDGER, entry_id, confirmed, length, data_of(entry_id, size_bytes))
 
 
 def length_at(entry_id: int) -> int:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from herdpy.bookkeeper.digest import Digest, DigestType, Entry, master_key
 from herdpy.bookkeeper.errors import DigestMismatchError
+from tests.bookkeeper.sealing import sealed_body
 
 PASSWORD = b"secret"
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -64,7 +65,7 @@ def test_the_check_value_of_crc32_is_the_published_one():
 def test_a_sealed_entry_has_the_bytes_of_the_format(type: DigestType, data: bytes):
     digest = Digest.of(type, PASSWORD)
     header = struct.pack(">qqqq", 5, 7, 6, 1234)
-    body = digest.seal(5, 7, 6, 1234, data)
+    body = sealed_body(digest, 5, 7, 6, 1234, data)
     assert body == header + digest_of(type, header + data) + data
     assert len(body) == digest.overhead_bytes + len(data)
     assert digest.overhead_bytes == 32 + type.size_bytes
@@ -81,7 +82,7 @@ def test_what_is_sealed_can_be_opened(
     type: DigestType, ledger: int, entry: int, lac: int, length: int, data: bytes
 ):
     digest = Digest.of(type, PASSWORD)
-    body = digest.seal(ledger, entry, lac, length, data)
+    body = sealed_body(digest, ledger, entry, lac, length, data)
     assert digest.open(body, ledger, entry) == Entry(ledger, entry, lac, length, data)
     assert digest.open(body, ledger, None).entry_id == entry
     assert digest.open_lac(digest.seal_lac(ledger, lac), ledger) == lac
@@ -90,7 +91,7 @@ def test_what_is_sealed_can_be_opened(
 @pytest.mark.parametrize("type", REAL)
 def test_a_changed_bit_in_any_byte_is_caught(type: DigestType):
     digest = Digest.of(type, PASSWORD)
-    body = digest.seal(5, 7, 6, 1234, b"some data")
+    body = sealed_body(digest, 5, 7, 6, 1234, b"some data")
     for at in range(len(body)):
         for bit in range(8):
             changed = bytearray(body)
@@ -113,7 +114,7 @@ def test_a_changed_bit_in_a_last_add_confirmed_is_caught(type: DigestType):
 @pytest.mark.parametrize("type", list(DigestType))
 def test_another_ledger_or_entry_is_caught(type: DigestType):
     digest = Digest.of(type, PASSWORD)
-    body = digest.seal(5, 7, 6, 1234, b"data")
+    body = sealed_body(digest, 5, 7, 6, 1234, b"data")
     with pytest.raises(DigestMismatchError, match="entry 7 of ledger 5"):
         digest.open(body, 6, 7)
     with pytest.raises(DigestMismatchError, match="entry 7 of ledger 5"):
@@ -127,7 +128,7 @@ def test_another_ledger_or_entry_is_caught(type: DigestType):
 @pytest.mark.parametrize("type", list(DigestType))
 def test_a_short_body_is_caught_at_every_length(type: DigestType):
     digest = Digest.of(type, PASSWORD)
-    body = digest.seal(5, 7, 6, 1234, b"")
+    body = sealed_body(digest, 5, 7, 6, 1234, b"")
     lac_body = digest.seal_lac(5, 6)
     for size in range(len(body)):
         with pytest.raises(DigestMismatchError):
@@ -138,16 +139,16 @@ def test_a_short_body_is_caught_at_every_length(type: DigestType):
 
 
 def test_the_password_is_the_key_of_hmac():
-    body = Digest.of(DigestType.HMAC, b"one").seal(5, 7, 6, 4, b"data")
+    body = sealed_body(Digest.of(DigestType.HMAC, b"one"), 5, 7, 6, 4, b"data")
     with pytest.raises(DigestMismatchError):
         Digest.of(DigestType.HMAC, b"two").open(body, 5, 7)
 
 
 def test_one_digest_seals_many_entries_without_mixing_them():
     digest = Digest.of(DigestType.HMAC, PASSWORD)
-    first = digest.seal(1, 0, -1, 1, b"a")
-    digest.seal(1, 1, 0, 2, b"b")
-    assert digest.seal(1, 0, -1, 1, b"a") == first
+    first = sealed_body(digest, 1, 0, -1, 1, b"a")
+    sealed_body(digest, 1, 1, 0, 2, b"b")
+    assert sealed_body(digest, 1, 0, -1, 1, b"a") == first
 
 
 def test_the_password_is_not_shown():

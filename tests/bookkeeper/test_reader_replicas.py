@@ -19,6 +19,7 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from tests.bookkeeper.reader_fakes import DIGEST, LEDGER, SETTINGS, Ledger, data_of, length_at, run, sealed
+from tests.bookkeeper.sealing import sealed_body
 
 
 async def ids(entries: AsyncIterator[Entry]) -> list[int]:
@@ -51,7 +52,7 @@ def test_a_falsified_replica_is_passed_over_and_counted(forgery: str) -> None:
         forged = {
             "flipped bit": good[:-1] + bytes([good[-1] ^ 1]),
             "other entry": sealed(4),
-            "other ledger": DIGEST.seal(LEDGER + 1, 3, 2, length_at(3), data_of(3)),
+            "other ledger": sealed_body(DIGEST, LEDGER + 1, 3, 2, length_at(3), data_of(3)),
             "truncated": good[:20],
             "empty": b"",
         }[forgery]

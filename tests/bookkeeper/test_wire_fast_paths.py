@@ -15,6 +15,7 @@ from herdpy.bookkeeper.wire.entries import AddEncoder, encode_read, parse_add_re
 from herdpy.bookkeeper.wire.messages import AddReply, ReadReply, Reply, parse_reply
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
 from herdpy.bookkeeper.wire.protocol import decode, encode, encode_any, frame
+from tests.bookkeeper.sealing import sealed_body
 
 KEY = bytes(range(20))
 # Around every change of the number of bytes of a varint.
@@ -81,7 +82,7 @@ def test_adds_are_byte_for_byte_the_protobuf_library_s(
     deferred_sync: bool,
 ):
     encoder = AddEncoder(ledger, KEY, digest, recovery=recovery, deferred_sync=deferred_sync)
-    body = digest.seal(ledger, entry, lac, length, data)
+    body = sealed_body(digest, ledger, entry, lac, length, data)
     expected = add_request(txn, ledger, entry, body, recovery=recovery, deferred_sync=deferred_sync)
     assert encoder.encode(txn, entry, lac, length, data) == expected
     assert encoder.encode(txn, entry, lac, length, data) == expected  # now with the shape remembered
@@ -95,7 +96,7 @@ def test_one_encoder_makes_entries_of_every_shape():
     for _ in range(2):
         for size in range(300):
             for txn, entry in ((size, 1), (2**21 + size, 2**14), (2**35, 2**30)):
-                body = digest.seal(123456, entry, entry - 1, 99, bytes(size))
+                body = sealed_body(digest, 123456, entry, entry - 1, 99, bytes(size))
                 expected = add_request(txn, 123456, entry, body, recovery=False, deferred_sync=False)
                 assert encoder.encode(txn, entry, entry - 1, 99, bytes(size)) == expected
 

@@ -20,6 +20,7 @@ from herdpy.bookkeeper.wire.messages import Reply, parse_reply
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
 from herdpy.bookkeeper.wire.protocol import InfoField, Operation, ReplyStatus
 from herdpy.bookkeeper.wire.server import encode_reply, parse_request
+from tests.bookkeeper.sealing import sealed_body
 
 KEY = bytes(range(20))
 TXN = st.integers(0, 2**64 - 1)
@@ -82,7 +83,7 @@ def test_every_add_arrives_as_it_was_meant(
 ):
     digest = Digest.of(DigestType.CRC32C, b"")
     encoder = AddEncoder(ledger, KEY, digest, recovery=recovery, deferred_sync=late)
-    body = digest.seal(ledger, entry, lac, 9, data)
+    body = sealed_body(digest, ledger, entry, lac, 9, data)
     assert parse_request(body_of(encoder.encode(txn, entry, lac, 9, data))) == server.AddRequest(
         txn, ledger, entry, KEY, body, recovery=recovery, write_flags=int(late), priority=int(recovery)
     )

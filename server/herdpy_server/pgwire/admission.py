@@ -5,13 +5,13 @@ Above ``conversation``, below ``opening``, which asks for a session, and ``serve
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire.backend import FatalError
 from herdpy_server.pgwire.conversation import Conversation, shutting_down
 from herdpy_server.roles.permissions import may
+from herdpy_server.serving.driver import EmptyWait
 from herdpy_sql.rights.held import DATABASE
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class SessionAdmission:
     def __init__(self, context: PgContext) -> None:
         self.conversations: set[Conversation] = set()
         self._context = context
-        self._all_left: asyncio.Event | None = None
+        self._all_left = EmptyWait(self.conversations)
 
     def admit(self, start: StartupMessage) -> Session:
         """A session for a client who proved who he is.
@@ -107,8 +107,8 @@ class SessionAdmission:
         self.conversations.discard(conversation)
         if conversation.entry is not None:
             self._context.registry.remove(conversation.entry)
-        if self._all_left is not None and not self.conversations:
-            self._all_left.set()
+        if self._all_left.event is not None and not self.conversations:
+            self._all_left.event.set()
 
     def cancel(self, pid: int, secret: int) -> None:
         """Cancel what session ``pid`` is doing, if ``secret`` is its."""
@@ -123,22 +123,8 @@ class SessionAdmission:
         for conversation in list(self.conversations):
             if conversation.is_idle:
                 conversation.terminate(shutting_down())
-        if not await self._all_ended(graceful_timeout_s):
+        if not await self._all_left.wait(graceful_timeout_s):
             for conversation in list(self.conversations):
                 conversation.terminate(shutting_down())
-            if not await self._all_ended(_END_PATIENCE_S):
+            if not await self._all_left.wait(_END_PATIENCE_S):
                 logger.error("%d sessions did not end", len(self.conversations))
-
-    async def _all_ended(self, timeout_s: float) -> bool:
-        """Wait until there is no session; False when time is up."""
-        if not self.conversations:
-            return True
-        self._all_left = asyncio.Event()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._all_left.wait()
-        except TimeoutError:
-            return not self.conversations
-        finally:
-            self._all_left = None
-        return True

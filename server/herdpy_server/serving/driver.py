@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sized
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdpy.log import Append, LastWait
@@ -193,6 +193,32 @@ class Run(Generic[T]):
             self._end()
 
 
+class EmptyWait:
+    """Waits until a collection is empty. Whoever takes its last member out sets ``event``.
+
+    Attributes:
+        event: None while nobody waits.
+    """
+
+    def __init__(self, members: Sized) -> None:
+        self.event: asyncio.Event | None = None
+        self._members = members
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until it is empty; False when the time passed first."""
+        if not self._members:
+            return True
+        self.event = asyncio.Event()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.event.wait()
+        except TimeoutError:
+            return not self._members
+        finally:
+            self.event = None
+        return True
+
+
 class Driver:
     """All runs of one loop. Made on the loop's thread.
 
@@ -207,7 +233,7 @@ class Driver:
         self.thread = threading.get_ident()
         self.waiting: set[Run[Any]] = set()
         self.ending: Callable[[], BaseException] | None = None
-        self._idle: asyncio.Event | None = None
+        self._idle = EmptyWait(self.waiting)
 
     def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
         """A run of ``coroutine``, to be started; see :class:`Run`."""
@@ -232,22 +258,13 @@ class Driver:
     def ended(self, run: Run[Any]) -> None:
         """Forget a run that is over."""
         self.waiting.discard(run)
-        if self._idle is not None and not self.waiting:
-            self._idle.set()
+        idle = self._idle.event
+        if idle is not None and not self.waiting:
+            idle.set()
 
     async def idle(self, timeout_s: float) -> bool:
         """Wait until no run waits; False when the time passed first."""
-        if not self.waiting:
-            return True
-        self._idle = asyncio.Event()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._idle.wait()
-        except TimeoutError:
-            return not self.waiting
-        finally:
-            self._idle = None
-        return True
+        return await self._idle.wait(timeout_s)
 
 
 class SessionContext(Protocol):

@@ -162,17 +162,13 @@ class Loads:
 
     def freeze(self) -> FrozenLoads:
         """What a flush has to write now."""
-        fresh = self._fresh
-        while fresh and fresh[0][0] < self._first:
-            fresh.popleft()
+        numbered.forget_below(self._fresh, self._first)
         figures = LoadFigures(self._first, self._first + len(self._queue), trimmed=str(self._base))
-        return FrozenLoads(figures, list(fresh))
+        return FrozenLoads(figures, list(self._fresh))
 
     def written(self, frozen: FrozenLoads) -> None:
         """A flush has written it."""
-        fresh = self._fresh
-        while fresh and fresh[0][0] < frozen.figures.end:
-            fresh.popleft()
+        numbered.forget_below(self._fresh, frozen.figures.end)
 
 
 # In LMDB.

@@ -8,6 +8,7 @@ check finds a record that is missing, out of order, or changed on disk. Below ``
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -34,6 +35,12 @@ class NumberedFigures(msgspec.Struct, frozen=True):
 
 Figures = TypeVar("Figures", bound=NumberedFigures)
 Record = TypeVar("Record")
+
+
+def forget_below(fresh: deque[tuple[int, Record]], serial: int) -> None:
+    """Take the records with smaller serial numbers out of those that LMDB has not, oldest first."""
+    while fresh and fresh[0][0] < serial:
+        fresh.popleft()
 
 
 def write(

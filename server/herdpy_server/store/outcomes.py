@@ -133,18 +133,14 @@ class Outcomes:
 
     def freeze(self) -> Frozen:
         """What a flush has to write now."""
-        fresh = self._fresh
-        while fresh and fresh[0][0] < self._first:
-            fresh.popleft()
+        numbered.forget_below(self._fresh, self._first)
         end = self._first + len(self._queue)
         figures = Figures(self._first, end, newest_us=self.newest_us, forgotten=str(self.forgotten))
-        return Frozen(figures, list(fresh))
+        return Frozen(figures, list(self._fresh))
 
     def written(self, frozen: Frozen) -> None:
         """A flush has written it."""
-        fresh = self._fresh
-        while fresh and fresh[0][0] < frozen.figures.end:
-            fresh.popleft()
+        numbered.forget_below(self._fresh, frozen.figures.end)
 
 
 # In LMDB.

@@ -58,18 +58,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class SpillFile:
-    """Ordered items in a temporary file, by *slot*: the number of a delta or a set of locks.
-
-    Attributes:
-        written_bytes: what was ever written to it.
-    """
+    """Ordered items in a temporary file, by *slot*: the number of a delta or a set of locks."""
 
     def __init__(self, directory: Path) -> None:
         """Raise SqlError 53100, 53400, 58030 when the machine does not allow another file."""
         self._handles: dict[int, Any] = {}
         self._slots = 0
         self._view: DiskView | None = None
-        self.written_bytes = 0
         size_bytes = ADDRESS_SPACE.take(0)
         give_back = finalize(self, ADDRESS_SPACE.give_back, size_bytes)
         try:
@@ -134,7 +129,6 @@ class SpillFile:
         except lmdb.Error as error:
             raise spill_error(error) from error
         self._handles[slot] = handle
-        self.written_bytes += sum(len(key) + len(value) for key, value in items)
         self._view = None
 
 
@@ -438,11 +432,6 @@ class Spill:
         self.records = Spool(directory)
         self._notes = Spool(directory)
         self._deltas: dict[int, Delta] = {}  # those that notes speak of, by serial number
-
-    @property
-    def size_bytes(self) -> int:
-        """How much was written to files, and is still there."""
-        return self.file.written_bytes + self.records.size_bytes + self._notes.size_bytes
 
     # What ``undo`` needs.
 

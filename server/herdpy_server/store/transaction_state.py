@@ -177,11 +177,6 @@ class TransactionState:
         return sum(delta.resident_bytes for delta in deltas) + _NOTE_BYTES * noted
 
     @property
-    def spilled_bytes(self) -> int:
-        """How much it has put into files."""
-        return 0 if self._spill is None else self._spill.size_bytes
-
-    @property
     def spilled_records(self) -> Spool | None:
         """The records that come before ``records``, encoded; None where there are none."""
         spill = self._spill

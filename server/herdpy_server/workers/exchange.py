@@ -56,6 +56,31 @@ class ExchangeHolder(Protocol):
         """The worker has said its last word about it."""
 
 
+class LoopInterrupt:
+    """Ends, on the loop, what waits for a worker, when its statement is cancelled in any thread.
+
+    Args:
+        fail: gets the error that it ends with.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, interrupt: Interrupt, fail: Callable[[SqlError], object]
+    ) -> None:
+        self._loop = loop
+        self._interrupt = interrupt
+        self._fail = fail
+
+    def interrupt(self) -> None:
+        """The statement is cancelled; any thread may call this."""
+        self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        try:
+            self._interrupt.check()
+        except SqlError as error:
+            self._fail(error)
+
+
 class WorkerExchange:
     """One question.
 
@@ -89,16 +114,6 @@ class WorkerExchange:
         self._is_closed = False
 
     # The taker's side.
-
-    def interrupt(self) -> None:
-        """Someone calls the question off; any thread may."""
-        self._loop.call_soon_threadsafe(self._interrupted)
-
-    def _interrupted(self) -> None:
-        try:
-            self._interrupt.check()
-        except SqlError as error:
-            self.fail(error)
 
     def begun(self) -> None:
         """The worker opens another state."""

@@ -23,7 +23,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Pause
 from herdpy_server.sessions.query_backend import IN_PROCESS, Answer, Export, Form, QueryRequest
 from herdpy_server.store import Store, StoreSnapshot
-from herdpy_server.workers.exchange import WorkerExchange
+from herdpy_server.workers.exchange import LoopInterrupt, WorkerExchange
 from herdpy_server.workers.messages import WorkerReady
 from herdpy_server.workers.process import WorkerDiedError, WorkerProcess, WorkerStart
 from herdpy_server.workers.scheduler import WorkerCounts, WorkerScheduler, WorkerSettings
@@ -130,7 +130,7 @@ class WorkerPool:
         exchange = WorkerExchange(next(self._numbers), self._loop, worker, question.interrupt, limit_s)
         worker.begin(exchange)
         try:
-            question.interrupt.attach(exchange)
+            question.interrupt.attach(LoopInterrupt(self._loop, question.interrupt, exchange.fail))
             ready, snapshot = await self._opened(worker, exchange, question.open_snapshot)
             try:
                 await self._ship(worker, exchange, question, form, ready, snapshot)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from herdpy.log.wait import OwnWait
-from herdpy_server.workers.exchange import WorkerExchange
+from herdpy_server.workers.exchange import LoopInterrupt, WorkerExchange
 from herdpy_server.workers.process import WorkerProcess, WorkerStart
 from herdpy_sql.columnar import Interrupt
 from herdpy_sql.errors import SqlError
@@ -83,25 +83,9 @@ class WorkerCounts:
 class _Ticket:
     """Someone who waits for a worker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, interrupt: Interrupt) -> None:
-        self._loop = loop
-        self._interrupt = interrupt
+    def __init__(self) -> None:
         self.wait: OwnWait[None] = OwnWait()
         self.worker: WorkerProcess | None = None
-
-    def interrupt(self) -> None:
-        """Called off; any thread may."""
-        self._loop.call_soon_threadsafe(self._interrupted)
-
-    def _interrupted(self) -> None:
-        try:
-            self._interrupt.check()
-        except SqlError as error:
-            self.fail(error)
-
-    def fail(self, error: SqlError) -> None:
-        """It gets none."""
-        self.wait.fail(error)
 
 
 class WorkerScheduler:
@@ -178,12 +162,12 @@ class WorkerScheduler:
                 "too many queries wait for a worker process",
                 hint="Try again later; workers.maximum and workers.queue are the limits.",
             )
-        ticket = _Ticket(self._loop, interrupt)
+        ticket = _Ticket()
         self.queue.append(ticket)
         alarm = None
         if settings.queue_timeout_s:
             alarm = self._loop.call_later(settings.queue_timeout_s, self._waited_too_long, ticket)
-        interrupt.attach(ticket)
+        interrupt.attach(LoopInterrupt(self._loop, interrupt, ticket.wait.fail))
         self._spawn()
         try:
             await ticket.wait
@@ -202,7 +186,7 @@ class WorkerScheduler:
 
     def _waited_too_long(self, ticket: _Ticket) -> None:
         self._counts.refused += 1
-        ticket.fail(
+        ticket.wait.fail(
             SqlError(
                 "53000",
                 "no worker process was free in time",
@@ -262,7 +246,7 @@ class WorkerScheduler:
                 hint="See the server's log; statements by key do not need one.",
             )
             for ticket in list(self.queue):
-                ticket.fail(error)
+                ticket.wait.fail(error)
             self.queue.clear()
         if self._pause is None and self._closing is None:
             self._pause = self._loop.call_later(pause_s, self._go_on)
@@ -328,7 +312,7 @@ class WorkerScheduler:
             if timer is not None:
                 timer.cancel()
         for ticket in list(self.queue):
-            ticket.fail(error)
+            ticket.wait.fail(error)
         if not self.workers:
             return
         self._all_gone = asyncio.Event()

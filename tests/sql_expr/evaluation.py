@@ -10,7 +10,7 @@ from typing import Any
 import sqlglot
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, settle, sql_type
+from herdpy_sql.expr import NoQueries, NotOwn, Params, bind, compile_expr, settle, sql_type
 from herdpy_sql.expr.nodes import ColumnRef, Expr
 from herdpy_sql.parse.parser import HerdPostgres
 from herdpy_sql.storage import Clock
@@ -21,7 +21,7 @@ CLOCK = Clock(1_700_000_000_000_000, 1_700_000_001_000_000)
 
 
 @dataclass
-class Columns:
+class Columns(NoQueries):
     """A scope of named, typed columns; rows are in the order of the names."""
 
     types: dict[str, SqlType] = field(default_factory=dict)

@@ -32,14 +32,13 @@ from herdpy_sql.duck import (
     typed,
 )
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.casts import castable
+from herdpy_sql.expr.casts import VECTOR_ELEMENTS, castable
 from herdpy_sql.library import Resolved, reshaped, resolve
 from herdpy_sql.types import (
     BIGINT,
     DOUBLE,
     NUMERIC,
     OID,
-    SMALLINT,
     TEXT,
     Base,
     SqlType,
@@ -135,12 +134,9 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: 
     return of_type(typed(text, TEXT, *arguments), text, found.result)
 
 
-_VECTORS = {Base.INT2VECTOR: SMALLINT, Base.OIDVECTOR: OID}
-
-
 def listed(binder: Binder, x: Typed) -> Typed:
     """INT2VECTOR and OIDVECTOR as the arrays that they are wherever one is expected; others as they are."""
-    element = _VECTORS.get(x.base)
+    element = VECTOR_ELEMENTS.get(x.base)
     return x if element is None or x.array else converted(binder, x, array_of(element))
 
 

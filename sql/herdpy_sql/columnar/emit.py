@@ -29,7 +29,6 @@ from herdpy_sql.expr.binder import LIST, as_condition
 from herdpy_sql.expr.calls import STACK
 from herdpy_sql.expr.coerce import coerce as coerced
 from herdpy_sql.expr.coerce import unify as unified
-from herdpy_sql.expr.conditions import rows
 from herdpy_sql.types import BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType, array_of
 from herdpy_sql.values.arrays import RAGGED
 from herdpy_sql.values.form import quote
@@ -72,6 +71,8 @@ class Emitter:
     Attributes:
         scope: where the tree stands.
         operands: those of the CASEs around a node.
+        rows: the columns of the queries around it that a test is over.
+        elements: those of the arrays around it that a test is over.
         seen: the syntax of the ``Emitted`` nodes so far, and None for each division.
     """
 
@@ -79,6 +80,8 @@ class Emitter:
         self.binder = binder
         self.scope = scope
         self.operands: list[Typed] = []
+        self.rows: list[list[Typed]] = []
+        self.elements: list[Typed] = []
         self.seen: list[exp.Expression | None] = []
 
     def emit(self, expr: n.Expr) -> Typed:
@@ -87,7 +90,7 @@ class Emitter:
             if expr.syntax is not None:
                 self.seen.append(expr.syntax)
             return expr.typed
-        found = _EMITTERS[type(expr)](self, expr)
+        found = EMITTERS[type(expr)](self, expr)
         return found if self.scope is None else self.binder.finished(found, self.scope)
 
     def divides(self, since: int) -> bool:
@@ -246,7 +249,7 @@ def _random(emitter: Emitter, expr: n.Random) -> Typed:
 # ---------------------------------------------------------------------------- comparisons
 
 
-def _texts(binder: Binder, left: n.Expr, a: Typed, right: n.Expr, b: Typed) -> tuple[str, str]:
+def comparison_texts(binder: Binder, left: n.Expr, a: Typed, right: n.Expr, b: Typed) -> tuple[str, str]:
     """Both sides of a comparison, ``a`` and ``b`` being their texts: a parameter is brought to the other's
     DECIMAL."""
     if _meets(left, b):
@@ -272,27 +275,37 @@ def _meets(expr: n.Expr, other: Typed) -> bool:
 
 def _comparison(emitter: Emitter, expr: n.Comparison) -> Typed:
     a, b = emitter.emit(expr.left), emitter.emit(expr.right)
-    left, right = _texts(emitter.binder, expr.left, a, expr.right, b)
+    left, right = comparison_texts(emitter.binder, expr.left, a, expr.right, b)
     return typed(f"({left} {expr.op} {right})", BOOLEAN, a, b)
 
 
 def _distinct(emitter: Emitter, expr: n.Distinct) -> Typed:
     a, b = emitter.emit(expr.left), emitter.emit(expr.right)
-    left, right = _texts(emitter.binder, expr.left, a, expr.right, b)
+    left, right = comparison_texts(emitter.binder, expr.left, a, expr.right, b)
     return typed(f"({left} IS {'NOT ' if expr.negated else ''}DISTINCT FROM {right})", BOOLEAN, a, b)
 
 
 def _in(emitter: Emitter, expr: n.In) -> Typed:
     if expr.negated:
         return _opposite(emitter, expr)
+    if expr.items and isinstance(expr.items[0], n.Elements):
+        return _in_array(emitter, expr, expr.items[0])
     values = [emitter.emit(item) for item in expr.items]
     if not values:
         return typed("false", BOOLEAN, emitter.emit(expr.arg))
     return once(emitter.emit(expr.arg), lambda x: _in_list(emitter.binder, expr, x, values))
 
 
+def _in_array(emitter: Emitter, expr: n.In, elements: n.Elements) -> Typed:
+    """IN over a parameter that is an array."""
+    array = n.Param(array_of(elements.type), elements.number)
+    test = n.Comparison(BOOLEAN, "=", n.CaseOperand(expr.arg.type), n.Element(elements.type))
+    return emitter.emit(n.Quantified(BOOLEAN, expr.arg, array, test, False))
+
+
 def _in_list(binder: Binder, expr: n.In, x: Typed, values: list[Typed]) -> Typed:
-    pairs = [_texts(binder, expr.arg, x, item, v) for item, v in zip(expr.items, values, strict=True)]
+    items = zip(expr.items, values, strict=True)
+    pairs = [comparison_texts(binder, expr.arg, x, item, v) for item, v in items]
     lefts = {left for left, _ in pairs}
     if len(lefts) == 1:
         return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
@@ -302,8 +315,8 @@ def _in_list(binder: Binder, expr: n.In, x: Typed, values: list[Typed]) -> Typed
 def _between(emitter: Emitter, expr: n.Between) -> Typed:
     before = len(emitter.seen)
     x, low, high = emitter.emit(expr.arg), emitter.emit(expr.low), emitter.emit(expr.high)
-    least = " >= ".join(_texts(emitter.binder, expr.arg, x, expr.low, low))
-    most = " <= ".join(_texts(emitter.binder, expr.arg, x, expr.high, high))
+    least = " >= ".join(comparison_texts(emitter.binder, expr.arg, x, expr.low, low))
+    most = " <= ".join(comparison_texts(emitter.binder, expr.arg, x, expr.high, high))
     text = _joined("AND", [f"({least})", f"({most})"], [emitter.divides(before)] * 2)
     return typed(text, BOOLEAN, x, low, high)
 
@@ -508,13 +521,13 @@ def _nullif(emitter: Emitter, expr: n.NullIf) -> Typed:
     subject = emitter.emit(expr.comparison.left)
     emitter.operands.pop()
     inside = b if constant else replace(b, sql="v.b")
-    left, right = _texts(emitter.binder, expr.comparison.left, subject, other, inside)
+    left, right = comparison_texts(emitter.binder, expr.comparison.left, subject, other, inside)
     values = {"a": a.sql} | ({} if constant else {"b": b.sql})
     sql = let(values, f"CASE WHEN {left} = {right} THEN NULL ELSE v.a END")
     return replace(typed(sql, a.type, a, b, dec=a.dec), scale_sql=a.scale_sql, array=a.array)
 
 
-_EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
+EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.Const: _constant,
     n.Param: _parameter,
     n.Cast: _cast,
@@ -547,7 +560,7 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
     """Both sides as DuckDB text that compares as PostgreSQL compares ``a`` and ``b``."""
     left, right = operate.comparable(symbol, entered(a), entered(b), binder.params)
     emitter = Emitter(binder)
-    return _texts(binder, left, emitter.emit(left), right, emitter.emit(right))
+    return comparison_texts(binder, left, emitter.emit(left), right, emitter.emit(right))
 
 
 def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
@@ -596,11 +609,6 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed]) -> Typed:
 def condition(binder: Binder, x: Typed, what: str) -> Typed:
     """A BOOLEAN; SqlError 42804 naming the place."""
     return emit(binder, as_condition(entered(x), what, binder.params))
-
-
-def row_compare(binder: Binder, symbol: str, left: list[Typed], right: list[Typed]) -> Typed:
-    """Row comparison, field by field."""
-    return emit(binder, rows(symbol, [*map(entered, left)], [*map(entered, right)], binder.params))
 
 
 def call(

@@ -14,18 +14,19 @@ from sqlglot import exp
 
 from herdpy_sql.collations import collation_name
 from herdpy_sql.columnar import aggregates, engine, rows
-from herdpy_sql.columnar import conditions as apart
 from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
 from herdpy_sql.columnar.emit import Emitted, emit, entered
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import from_column
+from herdpy_sql.columnar.subqueries import BoundInnerQuery, inner_query
 from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import calls, conditions
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import NAMES, bare, is_row, quantifier, written_out
+from herdpy_sql.expr.subqueries import SUBQUERIES
+from herdpy_sql.expr.syntax import NAMES, bare
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -57,6 +58,10 @@ class _Place:
             inner = inner.parent
         return Emitted(full_type(x), self.binder.finished(x, scope), None, column)
 
+    def query(self, node: exp.Expression) -> BoundInnerQuery:
+        """A query inside an expression."""
+        return inner_query(self.binder.query(node, self.scope), node)
+
     def bound(self, tree: ExprBinder, node: exp.Expression) -> n.Expr:
         """What the columnar binder makes of other syntax."""
         return entered(self.binder.bind(node, self.scope), node)
@@ -86,41 +91,6 @@ def condition(binder: Binder, node: exp.Expression, scope: Scope, clause: str) -
 
 
 _LABELS = {"WHERE": "Condition", "HAVING": "Condition of groups", "JOIN/ON": "Condition of join"}
-
-
-def _comparison(tree: ExprBinder, node: Any) -> n.Expr:
-    """A comparison; one with ANY, ALL or a subquery's row is the columnar binder's."""
-    right = quantifier(bare(node.expression))
-    rows_ = is_row(bare(node.this))
-    if isinstance(right, exp.Any | exp.All):
-        if rows_ or written_out(bare(right.this)) is None:
-            return _apart(tree, node, apart.comparison)
-    elif rows_ and isinstance(right, exp.Query):
-        return _apart(tree, node, apart.comparison)
-    return conditions.comparison(tree, node)
-
-
-def _in(tree: ExprBinder, node: Any) -> n.Expr:
-    """IN; that of a subquery is the columnar binder's."""
-    listed = node.expressions
-    if node.args.get("query") is not None or (len(listed) == 1 and isinstance(listed[0], exp.Values)):
-        return _apart(tree, node, apart.in_query)
-    return conditions.in_(tree, node)
-
-
-def _like(tree: ExprBinder, node: Any) -> n.Expr:
-    """LIKE; that of the patterns of an array or a query is the columnar binder's."""
-    right = node.expression
-    if isinstance(right, exp.Any | exp.All) and not written_out(bare(right.this)):
-        return _apart(tree, node, apart.like_rows)
-    return conditions.like(tree, node)
-
-
-def _array(tree: ExprBinder, node: Any) -> n.Expr:
-    """ARRAY[...]; that of a query is the columnar binder's."""
-    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
-        return _apart(tree, node, apart.array_of_query)
-    return calls.array(tree, node)
 
 
 def _anonymous(tree: ExprBinder, node: Any) -> n.Expr:
@@ -163,18 +133,14 @@ def _apart(tree: ExprBinder, node: Any, handler: Any) -> n.Expr:
     return entered(handler(place.binder, node, place.scope), node)
 
 
-_OTHERS = {exp.Subquery, exp.Select, exp.Exists, exp.Window}
+_OTHERS = {exp.Window}
 _CALLED = (*NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval)
 _BOUND: dict[type, Handler] = {
     **dict.fromkeys(_CALLED, calls.bind_call),
     **{kind: handler for kind, handler in LEAVES_AND_OPERATORS.items() if kind not in _OTHERS},
     **conditions.CONDITIONS,
     **calls.CALLS,
-    **dict.fromkeys(conditions.COMPARISONS, _comparison),
-    exp.In: _in,
-    exp.Like: _like,
-    exp.ILike: _like,
-    exp.Array: _array,
+    **SUBQUERIES,
     exp.Anonymous: _anonymous,
     exp.Collate: _collate,
     exp.Parameter: _parameter,

@@ -13,7 +13,7 @@ of ``$1``... in ``.types``. Wrong SQL raises SqlError; valid SQL that is not eva
 raises :class:`NotOwn`. Nothing here does I/O.
 """
 
-from herdpy_sql.expr.binder import ColumnScope, NoColumns
+from herdpy_sql.expr.binder import ColumnScope, NoColumns, NoQueries
 from herdpy_sql.expr.binding import bind
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import Compiled, compile_expr
@@ -40,6 +40,7 @@ __all__ = [
     "ColumnScope",
     "Compiled",
     "NoColumns",
+    "NoQueries",
     "NotOwn",
     "Params",
     "bind",

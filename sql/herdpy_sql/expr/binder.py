@@ -64,8 +64,19 @@ class ColumnScope(Protocol):
     def resolve(self, table: str | None, name: str) -> n.Expr:
         """The column. SqlError 42703 (no such column), 42702 (ambiguous) or 42P01 (no such table)."""
 
+    def query(self, node: exp.Expression) -> n.InnerQuery:
+        """A query that stands here."""
 
-class NoColumns:
+
+class NoQueries:
+    """What names mean where own plans evaluate: no query is bound there."""
+
+    def query(self, node: exp.Expression) -> n.InnerQuery:
+        """NotOwn."""
+        raise NotOwn("subquery")
+
+
+class NoColumns(NoQueries):
     """The scope of VALUES, LIMIT and DEFAULT. ``volatile`` allows what is another value each time."""
 
     def __init__(self, *, volatile: bool = False) -> None:
@@ -112,6 +123,10 @@ class ExprBinder:
         result = self._handlers.get(type(node), self._otherwise)(self, node)
         self._depth -= 1
         return result
+
+    def query(self, node: exp.Expression) -> n.InnerQuery:
+        """A query inside the expression."""
+        return self.scope.query(node)
 
     def condition(self, node: exp.Expression, what: str) -> n.Expr:
         """Bind as BOOLEAN."""
@@ -314,9 +329,6 @@ LEAVES_AND_OPERATORS: dict[type, Handler] = {
     exp.Cast: ExprBinder.cast,
     exp.Neg: ExprBinder.minus,
     exp.BitwiseNot: ExprBinder.invert,
-    exp.Subquery: ExprBinder.not_own,
-    exp.Select: ExprBinder.not_own,
-    exp.Exists: ExprBinder.not_own,
     exp.Window: ExprBinder.not_own,
     exp.Collate: ExprBinder.collate,
     **dict.fromkeys(_ARITHMETIC, ExprBinder.arithmetic),

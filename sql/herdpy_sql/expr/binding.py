@@ -12,12 +12,13 @@ from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ColumnScope, ExprBinder
 from herdpy_sql.expr.calls import CALLS, bind_call
 from herdpy_sql.expr.coerce import Params, coerce
 from herdpy_sql.expr.conditions import CONDITIONS
+from herdpy_sql.expr.subqueries import SUBQUERIES
 from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:
     from sqlglot import expressions as exp
 
-_HANDLERS = {**LEAVES_AND_OPERATORS, **CONDITIONS, **CALLS}
+_HANDLERS = {**LEAVES_AND_OPERATORS, **CONDITIONS, **CALLS, **SUBQUERIES}
 
 
 def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: SqlType | None = None) -> n.Expr:

@@ -15,17 +15,20 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr import subqueries
 from herdpy_sql.expr.binder import LIST
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import library_call
+from herdpy_sql.expr.operate import binary, library_call
 from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
+    bare,
     filled,
     function_name,
     is_regclass,
+    is_row,
     joined_literal,
     named_call,
     slice_ends,
@@ -59,9 +62,9 @@ def bind_library(binder: ExprBinder, node: exp.Expression) -> n.Expr | None:
 
 
 def array(binder: ExprBinder, node: exp.Array) -> n.Expr:
-    """ARRAY[...] of values."""
-    if any(isinstance(item, exp.Query) for item in node.expressions):
-        raise NotOwn("ARRAY of a query")
+    """ARRAY[...] of values, or ARRAY(query)."""
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+        return subqueries.array(binder, node.expressions[0])
     if not node.expressions:
         raise SqlError("42P18", "cannot determine type of empty array")
     items = [binder.bind(item) for item in node.expressions]
@@ -263,6 +266,22 @@ def _operator(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     return binder.bind(kind(this=node.this, expression=node.expression))
 
 
+def _overlaps(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """``(start, end) OVERLAPS (start, end)``; an end may be an interval from its start."""
+    ends: list[n.Expr] = []
+    for side, word in ((bare(node.this), "left"), (bare(node.expression), "right")):
+        if not is_row(side) or len(side.expressions) != 2:
+            raise SqlError("42601", f"wrong number of parameters on {word} side of OVERLAPS expression")
+        start, end = [binder.bind(one) for one in side.expressions]
+        if end.type.base is Base.INTERVAL:
+            end = binary("+", start, end, binder.params)
+        ends += [start, end]
+    found = library_call("overlaps", ends, binder.params)
+    if found is None:
+        raise no_function("overlaps", [end.type for end in ends])
+    return found
+
+
 def _no_function(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """What other dialects have a function for."""
     raise SqlError("42883", f"function {function_name(node)} does not exist")
@@ -298,6 +317,7 @@ CALLS: dict[type, Handler] = {
     exp.Concat: _concat,
     exp.Operator: _operator,
     exp.If: _no_function,
+    exp.Overlaps: _overlaps,
     exp.Uuid: _random,
     exp.Rand: _random,
 }

@@ -214,13 +214,14 @@ def _elements(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Call
     return (lambda value: mapped(value, convert)), False
 
 
-_VECTORS = {B.INT2VECTOR: B.SMALLINT, B.OIDVECTOR: B.OID}
-_CATALOG_TYPES = frozenset({B.OID, B.CHAR_BYTE, *REG_TYPES, *_VECTORS})
+VECTOR_ELEMENTS = {B.INT2VECTOR: B.SMALLINT, B.OIDVECTOR: B.OID}
+"""What the numbers of vectors are, which become arrays wherever one is expected."""
+_CATALOG_TYPES = frozenset({B.OID, B.CHAR_BYTE, *REG_TYPES, *VECTOR_ELEMENTS})
 
 
 def _between_ids(a: Base, b: Base) -> Callable[[Any], Any] | None:
     """Between numbers, object ids and "char"; to REG_TYPES without names, which only the catalog knows."""
-    if a in _VECTORS:
+    if a in VECTOR_ELEMENTS:
         return numbers_of
     if b is B.CHAR_BYTE:
         return _byte_to_char
@@ -402,8 +403,8 @@ def castable(source: SqlType, target: SqlType, context: str) -> bool:
         return castable(source.element_type, target.element_type, context)
     if source.base is Base.ENUM and target.base is Base.ENUM:
         return source.enum is not None and target.enum is not None and source.enum.id == target.enum.id
-    if source.base in _VECTORS and target.base is Base.ARRAY:
-        return target.element is _VECTORS[source.base]
+    if source.base in VECTOR_ELEMENTS and target.base is Base.ARRAY:
+        return target.element is VECTOR_ELEMENTS[source.base]
     if Base.VECTOR in {source.base, target.base} and Base.ARRAY in {source.base, target.base}:
         element = source.element or target.element
         if element not in {Base.SMALLINT, Base.INTEGER, Base.REAL, Base.DOUBLE, Base.NUMERIC}:

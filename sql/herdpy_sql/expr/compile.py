@@ -357,6 +357,32 @@ def _between(expr: n.Between) -> Compiled:
     return run
 
 
+def _quantified(expr: n.Quantified) -> Compiled:
+    """ANY and ALL; of an empty array even NULL has an answer."""
+    arg, array, test = compile_expr(expr.arg), compile_expr(expr.array), compile_expr(expr.test)
+    every = expr.every
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        value = arg(row, params, clock)
+        given = array(row, params, clock)
+        if given is None:
+            return None
+        result: bool | None = every
+        for element in given:  # of several dimensions, too
+            found: bool | None = test((*row, element, value), params, clock)
+            if found is None:
+                result = None
+            elif found is not every:
+                return found
+        return result
+
+    return run
+
+
+def _element(expr: n.Element) -> Compiled:
+    return lambda row, params, clock: row[-2]
+
+
 def _like(expr: n.Like) -> Compiled:
     arg, pattern, escape = compile_expr(expr.arg), compile_expr(expr.pattern), compile_expr(expr.escape)
     insensitive, negated = expr.insensitive, expr.negated
@@ -384,6 +410,8 @@ COMPILERS.update(
         n.In: _in,
         n.Between: _between,
         n.Like: _like,
+        n.Quantified: _quantified,
+        n.Element: _element,
     }
 )
 

@@ -18,11 +18,12 @@ from herdpy_sql import types as t
 from herdpy_sql.duck import is_beyond_duck
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.casts import VECTOR_ELEMENTS
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct, library_call
 from herdpy_sql.expr.resolve import no_operator
+from herdpy_sql.expr.subqueries import tested
 from herdpy_sql.expr.syntax import bare, is_row, quantifier, written_out
 from herdpy_sql.expr.typenames import element_of
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, array_of
@@ -34,56 +35,91 @@ if TYPE_CHECKING:
 
 
 def quantified(binder: ExprBinder, left: exp.Expression, op: str, right: exp.Any | exp.All) -> n.Expr:
-    """``left op ANY|ALL (array)``: of elements that are written out; ``= ANY``, ``<> ALL`` of a parameter."""
+    """``left op ANY|ALL`` of an array or a query."""
     every = isinstance(right, exp.All)
+    inner = bare(right.this)
+    if isinstance(inner, exp.Query):
+        return _compared_rows(binder, left, op, inner, "all" if every else "any")
     among = op == ("<>" if every else "=")
-    array = bare(right.this)
-    items = written_out(array)
-    if is_row(left) or (items is None and not among):
-        raise NotOwn("ALL" if every else "ANY")
+    items = written_out(inner)
+    if is_row(left):
+        raise SqlError("0A000", "a row beside ANY or ALL of an array is not supported")
     arg = binder.bind(left)
     if items is None:
-        found = _parameter(binder, arg, array)
-    elif not items:
-        if isinstance(array, exp.Cast) and (element := element_of(array.args["to"])) is not None:
+        return _of_array(binder, arg, op, inner, every)
+    if not items:
+        if isinstance(inner, exp.Cast) and (element := element_of(inner.args["to"])) is not None:
             comparable(op, arg, n.Const(element, None), binder.params)
         return n.In(BOOLEAN, settle(arg, binder.params), (), every)
-    elif among:
+    if among:
         found = member(binder, arg, [binder.bind(item) for item in items])
-    else:
-        parts = tuple([compare(op, arg, binder.bind(item), binder.params) for item in items])
-        return folded((n.And if every else n.Or)(BOOLEAN, parts))
-    return negated(found) if every else found
+        return negated(found) if every else found
+    parts = tuple([compare(op, arg, binder.bind(item), binder.params) for item in items])
+    return folded((n.And if every else n.Or)(BOOLEAN, parts))
 
 
-def _parameter(binder: ExprBinder, arg: n.Expr, node: exp.Expression) -> n.Expr:
-    """A member of a parameter that is an array, and may be cast."""
+def _compared_rows(
+    binder: ExprBinder, left: exp.Expression, op: str, query: exp.Expression, kind: str
+) -> n.Expr:
+    """A value or a row compared with the rows of a query."""
+    fields = _fields(binder, left) if is_row(left) else [binder.bind(left)]
+    return tested(binder, query, kind, len(fields), lambda columns: rows(op, fields, columns, binder.params))
+
+
+def _of_array(binder: ExprBinder, arg: n.Expr, op: str, node: exp.Expression, every: bool) -> n.Expr:
+    """``arg op ANY|ALL (array)`` of an array that is not written out."""
+    held = bare(node.this) if isinstance(node, exp.Cast) else node
+    if op == ("<>" if every else "=") and isinstance(held, exp.Parameter):
+        found = _parameter(binder, arg, node)
+        if found is not None:
+            return negated(found) if every else found
+    array = _operand(binder, arg, node)
+    element = n.Element(array.type.element_type)
+    left, right = comparable(op, arg, element, binder.params)
+    test = n.Comparison(BOOLEAN, op, n.CaseOperand(left.type), right)
+    return folded(n.Quantified(BOOLEAN, left, array, test, every))
+
+
+def _operand(binder: ExprBinder, arg: n.Expr, node: exp.Expression) -> n.Expr:
+    """What ANY or ALL is over: an array, of the type of ``arg`` where nothing else says it."""
+    array = binder.bind(node)
+    if array.type.base is Base.UNKNOWN:
+        of = t.TEXT if arg.type.base is Base.UNKNOWN else arg.type
+        array = coerce(array, array_of(of), "implicit", binder.params)
+    if (numbers := VECTOR_ELEMENTS.get(array.type.base)) is not None:
+        array = coerce(array, array_of(numbers), "implicit", binder.params)
+    if array.type.base is not Base.ARRAY:
+        raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
+    return array
+
+
+def _parameter(binder: ExprBinder, arg: n.Expr, node: exp.Expression) -> n.Expr | None:
+    """A member of a parameter that is an array, and may be cast; None where a cast is more than a word."""
     element: SqlType | None = None
     if isinstance(node, exp.Cast):
         element = element_of(node.args["to"])
         if element is None:
-            raise NotOwn("ANY of something cast")
-        node = node.this
-    if not isinstance(node, exp.Parameter):
-        raise NotOwn("ANY")
-    param = binder.parameter(node)
+            return None
+        node = bare(node.this)
+    assert isinstance(node, exp.Parameter)
+    param = binder.bind(node)
     if not isinstance(param, n.Param):
-        raise NotOwn("ANY")
+        return None
     if param.type.base is Base.UNKNOWN:
         if element is None and arg.type.base is Base.UNKNOWN:
-            raise NotOwn("ANY of an array of nothing that is known")
+            return None
         param = binder.params.fix(param, array_of((element or arg.type).base))
     held = param.type.element
     if held is None:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     if element is not None and not _wider(held, element.base):
-        raise NotOwn("an array that is cast")
+        return None
     one = n.Elements(SqlType(held), param.number)
     if arg.type.base is Base.UNKNOWN:
         arg = coerce(arg, one.type, "implicit", binder.params)
     found = compare("=", arg, one, binder.params)
     if not isinstance(found, n.Comparison) or found.right is not one:
-        raise NotOwn("an array of another type")
+        return None
     return n.In(BOOLEAN, found.left, (one,), False)
 
 
@@ -152,11 +188,13 @@ def is_(binder: ExprBinder, node: exp.Is) -> n.Expr:
 
 
 def comparison(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """A comparison of two values, of two rows (``=`` and ``<>``), or of a value with ANY of an array."""
+    """A comparison of two values, of two rows, or with ANY or ALL of several."""
     op = COMPARISONS[type(node)]
     left, right = bare(node.this), quantifier(bare(node.expression))
     if isinstance(right, exp.Any | exp.All):
         return quantified(binder, left, op, right)
+    if is_row(left) and isinstance(right, exp.Query):
+        return _compared_rows(binder, left, op, right, "row")
     if is_row(left) and is_row(right):
         return rows(op, _fields(binder, left), _fields(binder, right), binder.params)
     return compare(op, binder.bind(left), binder.bind(right), binder.params)
@@ -202,12 +240,12 @@ def is_distinct(binder: ExprBinder, node: exp.Expression) -> n.Expr:
 
 
 def in_(binder: ExprBinder, node: exp.In) -> n.Expr:
-    """IN of a list, of values or of rows."""
-    if node.args.get("query") is not None or node.args.get("unnest") is not None:
-        raise NotOwn("subquery")
-    if node.args.get("field") is not None:
-        raise NotOwn("IN")
-    left = bare(node.this)
+    """IN of a list or a query, of values or of rows."""
+    left, query = bare(node.this), node.args.get("query")
+    if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        query = node.expressions[0]
+    if query is not None:
+        return _compared_rows(binder, left, "=", query, "any")
     if not node.expressions:
         raise SqlError("42601", "syntax error: IN requires a list in parentheses")
     if not is_row(left):
@@ -251,17 +289,38 @@ def _rows_within(arg: list[n.Expr], low: list[n.Expr], high: list[n.Expr], param
 
 
 def like(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """LIKE and ILIKE; with ANY or ALL, of patterns that are written out."""
+    """LIKE and ILIKE; with ANY or ALL, of the patterns of an array or a query."""
     mark = n.Const(t.TEXT, "\\")
     quantity = node.expression
     if not isinstance(quantity, exp.Any | exp.All):
         return _like(node, binder.bind(node.this), binder.bind(quantity), mark, binder.params)
-    patterns = written_out(bare(quantity.this))
-    if not patterns:
-        raise NotOwn("LIKE ANY")
+    inner, every = bare(quantity.this), isinstance(quantity, exp.All)
     arg = binder.bind(node.this)
+    if isinstance(inner, exp.Query):
+        return tested(
+            binder,
+            inner,
+            "all" if every else "any",
+            1,
+            lambda columns: _like(node, arg, columns[0], mark, binder.params),
+        )
+    patterns = written_out(inner)
+    if not patterns:
+        return _like_elements(binder, node, arg, inner, every)
     parts = tuple([_like(node, arg, binder.bind(one), mark, binder.params) for one in patterns])
-    return folded((n.Or if isinstance(quantity, exp.Any) else n.And)(BOOLEAN, parts))
+    return folded((n.And if every else n.Or)(BOOLEAN, parts))
+
+
+def _like_elements(
+    binder: ExprBinder, node: exp.Expression, arg: n.Expr, patterns: exp.Expression, every: bool
+) -> n.Expr:
+    """LIKE with ANY or ALL of an array that is not written out."""
+    array = _operand(binder, arg, patterns)
+    element = n.Element(array.type.element_type)
+    like = _like(node, arg, element, n.Const(t.TEXT, "\\"), binder.params)
+    assert isinstance(like, n.Like)
+    test = replace(like, arg=n.CaseOperand(like.arg.type))
+    return folded(n.Quantified(BOOLEAN, like.arg, array, test, every))
 
 
 def escape(binder: ExprBinder, node: exp.Escape) -> n.Expr:

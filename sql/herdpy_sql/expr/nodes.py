@@ -222,6 +222,22 @@ class Between(Expr, frozen=True):
     high: Expr
 
 
+class Quantified(Expr, frozen=True):
+    """A value with ANY or ALL of an array: ``test`` compares the ``arg`` with each element.
+
+    In it the value is a :class:`CaseOperand`, the element an :class:`Element`.
+    """
+
+    arg: Expr
+    array: Expr
+    test: Expr
+    every: bool
+
+
+class Element(Expr, frozen=True):
+    """The element that the nearest enclosing :class:`Quantified` tests: last but one of the extended row."""
+
+
 class Like(Expr, frozen=True):
     """``arg [NOT] [I]LIKE pattern ESCAPE escape``; ``escape`` is NULL for none, or text."""
 
@@ -258,7 +274,7 @@ class SequenceCall(Expr, frozen=True):
 
 
 class Foreign(Expr, frozen=True):
-    """What the tree does not look into: syntax that one engine alone has, such as a subquery or an aggregate.
+    """What the columnar engine alone has, such as a subquery or an aggregate.
 
     Aggregates and columns inside decide which rows there are, so no folding may drop it.
     """
@@ -267,6 +283,51 @@ class Foreign(Expr, frozen=True):
         """What it is, for EXPLAIN and for the message of own plans, which refuse it."""
         raise NotImplementedError
 
+
+class InnerQuery(Struct, frozen=True, eq=False):
+    """A query inside an expression, as what binds queries has it: the tree does not look into it.
+
+    Attributes:
+        columns: the types of its columns.
+    """
+
+    columns: tuple[SqlType, ...]
+
+
+class QueryColumn(Foreign, frozen=True):
+    """A column of the query of the nearest enclosing :class:`Subquery`, numbered from 0."""
+
+    place: int
+
+    def label(self) -> str:
+        return f"column {self.place + 1} of the query"
+
+
+class Subquery(Foreign, frozen=True):
+    """A query in an expression.
+
+    Attributes:
+        kind: "scalar", "exists", "array" (its rows as one), or what ``test`` has to hold for: the one "row"
+            that there is, "any" row or "all" of them.
+        test: a condition on its columns, each a :class:`QueryColumn`.
+    """
+
+    query: InnerQuery
+    kind: str
+    test: Expr | None = None
+
+    def label(self) -> str:
+        return _OF_QUERIES[self.kind]
+
+
+_OF_QUERIES = {
+    "scalar": "subquery",
+    "exists": "exists",
+    "array": "array of subquery",
+    "row": "row of subquery",
+    "any": "any row of subquery",
+    "all": "all rows of subquery",
+}
 
 TRUE = Const(BOOLEAN, True)
 FALSE = Const(BOOLEAN, False)
@@ -302,6 +363,8 @@ _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     In: lambda expr: (expr.arg, *expr.items),
     Between: attrgetter("arg", "low", "high"),
     Like: attrgetter("arg", "pattern", "escape"),
+    Quantified: attrgetter("arg", "array", "test"),
+    Subquery: lambda expr: () if expr.test is None else (expr.test,),
 }
 
 
@@ -335,12 +398,12 @@ def foreign_reason(expr: Expr) -> str:
     while stack:
         one = stack.pop()
         parts = _PARTS.get(type(one))
+        if isinstance(one, Foreign):
+            return one.label()
         if parts is not None:
             if isinstance(one, Call | Cast) and one.function is not None and one.function.foreign:
                 return one.function.foreign
             stack.extend(parts(one))
-        elif isinstance(one, Foreign):
-            return one.label()
     return ""
 
 
@@ -409,6 +472,9 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
         case Like():
             pattern, escape = rebuild(expr.pattern, change), rebuild(expr.escape, change)
             return replace(expr, arg=rebuild(expr.arg, change), pattern=pattern, escape=escape)
+        case Quantified():
+            array, test = rebuild(expr.array, change), rebuild(expr.test, change)
+            return replace(expr, arg=rebuild(expr.arg, change), array=array, test=test)
         case _:
             return expr
 

@@ -66,7 +66,9 @@ def _plain(expr: n.Expr) -> str:
         case n.In():
             return f"{negated}in"
         case n.CaseOperand():
-            return "operand of case"
+            return "operand"
+        case n.Quantified(every=every):
+            return "all of array" if every else "any of array"
         case n.NullIf():
             return "nullif"
         case _:

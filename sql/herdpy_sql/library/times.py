@@ -94,6 +94,50 @@ add(
 )
 
 
+def _period(one: int | None, other: int | None) -> tuple[int | None, int | None]:
+    """Start and end of a period, whose ends may be in any order; the start is known unless neither is."""
+    swap = one is None or (other is not None and one > other)
+    return (other, one) if swap else (one, other)
+
+
+def _overlap(a: int | None, b: int | None, c: int | None, d: int | None) -> bool | None:
+    """OVERLAPS of two periods (PostgreSQL's overlaps_timestamp): a period has its start, and not its end."""
+    (start, end), (other_start, other_end) = _period(a, b), _period(c, d)
+    if start is None or other_start is None:
+        return None
+    if start == other_start:
+        return None if end is None or other_end is None else True
+    until, last = (other_end, end) if start > other_start else (end, other_end)
+    first = max(start, other_start)
+    if until is None:
+        return None
+    if first < until:
+        return True
+    return None if last is None else False
+
+
+def _duck_period(one: str, other: str) -> tuple[str, str]:
+    """Start and end as :func:`_period` has them."""
+    swap = f"CASE WHEN {one} IS NULL OR {one} > {other}"
+    return f"({swap} THEN {other} ELSE {one} END)", f"({swap} THEN {one} ELSE {other} END)"
+
+
+def _duck_overlap(*ends: Typed) -> Typed:
+    s1, t1 = _duck_period("v.a", "v.b")
+    s2, t2 = _duck_period("v.c", "v.d")
+    found = (
+        f"(({s1} > {s2} AND NOT ({s1} >= {t2} AND {t1} >= {t2}))"
+        f" OR ({s2} > {s1} AND NOT ({s2} >= {t1} AND {t2} >= {t1}))"
+        f" OR ({s1} = {s2} AND ({t1} <> {t2} OR {t1} = {t2})))"
+    )
+    values = {name: end.sql for name, end in zip("abcd", ends, strict=True)}
+    return typed(let(values, found), t.BOOLEAN, *ends)
+
+
+for _type in (t.DATE, t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ):
+    add("overlaps", (_type,) * 4, t.BOOLEAN, _overlap, strict=False, duck=_duck_overlap)
+
+
 @routine("date_bin", (t.INTERVAL, t.TIMESTAMP, t.TIMESTAMP), t.TIMESTAMP)
 def _bin(stride: Interval, moment: int, origin: int) -> int:
     if moment in _INFINITE:

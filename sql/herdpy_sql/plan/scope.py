@@ -14,7 +14,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Index, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NotOwn
+from herdpy_sql.expr import NoQueries, NotOwn
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.misspellings import missing_column, missing_relation
 from herdpy_sql.system_relations import find_relation
@@ -123,7 +123,7 @@ class ScopeItem:
 
 
 @dataclass
-class TableScope:
+class TableScope(NoQueries):
     """The scope of expressions over the tables of FROM (herdpy_sql.expr's ``Scope``).
 
     ``merged`` names the columns that USING joined: unqualified, they are the first table's.

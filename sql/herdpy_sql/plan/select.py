@@ -20,7 +20,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.query import Aggregate, AggregatePlan, SelectPlan
-from herdpy_sql.expr import NotOwn, Params, bind, coerce, settle, split_conjuncts
+from herdpy_sql.expr import NoQueries, NotOwn, Params, bind, coerce, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Case, ColumnRef, Const
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.syntax import AGGREGATE_CLASSES
@@ -143,7 +143,7 @@ def _using(
 
 
 @dataclass
-class _Pair:
+class _Pair(NoQueries):
     """The scope of the two sides of USING."""
 
     left: ColumnRef
@@ -263,7 +263,7 @@ def bind_aggregates(
 
 
 @dataclass
-class _Aggregates:
+class _Aggregates(NoQueries):
     """The aggregates of a SELECT list, and the scope of what is computed of them.
 
     Attributes:

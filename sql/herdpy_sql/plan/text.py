@@ -55,6 +55,10 @@ class _Writer:
                 return f"({one(arg)} BETWEEN {one(low)} AND {one(high)})"
             case e.Like(arg=arg, pattern=pattern, insensitive=insensitive, negated=negated):
                 return f"({one(arg)} {_not(negated)}{'I' if insensitive else ''}LIKE {one(pattern)})"
+            case e.Quantified(test=test):
+                return one(_spelled(expr, test))
+            case e.Element():
+                return "element"
             case e.Distinct(left=left, right=right, negated=negated):
                 return f"({one(left)} IS {_not(negated)}DISTINCT FROM {one(right)})"
             case e.Cast(arg=arg, type=target):
@@ -77,6 +81,14 @@ class _Writer:
     def listed(self, items: Iterable[Expr]) -> str:
         """Several, with commas."""
         return ", ".join(map(self.text, items))
+
+
+def _spelled(expr: e.Quantified, test: Expr) -> Expr:
+    """The test of one element, over the operand and ``any(array)`` or ``all(array)``."""
+    word = e.Function("all" if expr.every else "any", lambda: None)
+    among = e.Call(expr.array.type, word, (expr.array,))
+    parts = {e.CaseOperand: expr.arg, e.Element: among}
+    return e.rebuild(test, lambda one: parts.get(type(one)))
 
 
 def _not(negated: bool) -> str:

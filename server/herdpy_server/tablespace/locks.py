@@ -117,33 +117,89 @@ class LockWait(Wait[None]):
         self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
 
 
+_MODES = len(CONFLICTS)
+
 Queued = tuple[Owner, LockWait, int]
 """Who waits, for what, and in which mode."""
 
 
 class Lock:
-    """One held lock, with the mask of modes of each holder, and those who wait for it."""
+    """One lock that is held, and those who wait for it.
 
-    __slots__ = ("holders", "queue")
+    Modes are counted, so that neither asking for the lock nor giving it back looks at every holder.
+
+    Attributes:
+        holders: the mask of modes of each; changed by :meth:`give` alone.
+        held: the mask of the modes that anybody has.
+        queue: those who wait, in the order in which they get it.
+    """
+
+    __slots__ = ("_counts", "held", "holders", "queue")
 
     def __init__(self, owner: Owner, mask: int) -> None:
         self.holders = {owner: mask}
+        self.held = mask
         self.queue: deque[Queued] | tuple[()] = ()  # a queue of its own once somebody waits
+        self._counts: list[int] | None = None  # by mode, once there was a second holder
+
+    def give(self, owner: Owner, mask: int) -> None:
+        """Let ``owner`` have the modes of ``mask`` and no others; 0: it holds the lock no more."""
+        holders = self.holders
+        before = holders.get(owner, 0)
+        if mask:
+            holders[owner] = mask
+        elif before:
+            del holders[owner]
+        if self._counts is not None:
+            self._count(self._counts, before & ~mask, -1)
+            self._count(self._counts, mask & ~before, 1)
+        elif len(holders) <= 1:
+            self.held = mask
+        else:
+            self._counts = [0] * _MODES
+            for one in holders.values():
+                self._count(self._counts, one, 1)
+
+    def _count(self, counts: list[int], mask: int, change: int) -> None:
+        """So many more holders have the modes of ``mask``."""
+        while mask:
+            bit = mask & -mask
+            mask ^= bit
+            mode = bit.bit_length() - 1
+            counts[mode] += change
+            if counts[mode]:
+                self.held |= bit
+            else:
+                self.held &= ~bit
 
     def join(self, queued: Queued) -> None:
         """Somebody waits: behind all others, or, who has the lock already in a weaker mode, before them."""
         if isinstance(self.queue, tuple):
             self.queue = deque()
         at = len(self.queue)
-        if queued[0] in self.holders:
-            at = sum(1 for other, _wait, _mode in self.queue if other in self.holders)
+        if queued[0] in self.holders:  # behind those of its kind, which are the first
+            at = next((at for at, one in enumerate(self.queue) if one[0] not in self.holders), at)
         self.queue.insert(at, queued)
+
+    def leave(self, wait: LockWait) -> None:
+        """Who waited so waits no more."""
+        self.queue = deque(one for one in self.queue if one[1] is not wait)
 
     def admits(self, owner: Owner, mode: int) -> bool:
         """Whether no other holder excludes it."""
-        excluded = CONFLICTS[mode]
-        holders = self.holders
-        return not any(mask & excluded and holder is not owner for holder, mask in holders.items())
+        against = self.held & CONFLICTS[mode]
+        if not against:
+            return True
+        mine = self.holders.get(owner, 0)
+        if against & ~mine:
+            return False
+        counts = self._counts
+        while counts is not None and against:  # it has all of these itself: does another?
+            bit = against & -against
+            if counts[bit.bit_length() - 1] > 1:
+                return False
+            against ^= bit
+        return True
 
 
 _BULK = 64
@@ -293,10 +349,11 @@ class LockTable:
         if resource not in held:
             return
         lock = self._locks[resource]
+        lock.give(owner, left)
         if left:
-            held[resource] = lock.holders[owner] = left
+            held[resource] = left
         else:
-            del held[resource], lock.holders[owner]
+            del held[resource]
             if not held:
                 del self._held[owner]
         self._hand_over(resource, lock)
@@ -329,7 +386,8 @@ class LockTable:
         return lock
 
     def _grant(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
-        mask = lock.holders[owner] = lock.holders.get(owner, 0) | 1 << mode
+        mask = lock.holders.get(owner, 0) | 1 << mode
+        lock.give(owner, mask)
         self._held.setdefault(owner, {})[resource] = mask
 
     def _out_of_bulk(self, resource: Resource) -> Lock | None:
@@ -398,8 +456,11 @@ class LockTable:
                 del self._spilled[database_id]
         for resource in self._held.pop(owner, ()):
             lock = self._locks[resource]
-            lock.holders.pop(owner, None)
-            self._hand_over(resource, lock)
+            if lock.queue or len(lock.holders) > 1:
+                lock.give(owner, 0)
+                self._hand_over(resource, lock)
+            else:
+                del self._locks[resource]
 
     def clear(self, error: SqlError) -> None:
         """Every lock is given back, and whoever waits for one gets ``error``."""
@@ -417,7 +478,7 @@ class LockTable:
         resource, wait = waiting
         lock = self._locks.get(resource)
         if lock is not None:
-            lock.queue = deque(item for item in lock.queue if item[1] is not wait)
+            lock.leave(wait)
             self._hand_over(resource, lock)
 
     def _hand_over(self, resource: Resource, lock: Lock) -> None:

@@ -120,6 +120,8 @@ class Herd:
         try:
             while True:
                 wait = statement.send(None)
+                if isinstance(wait, LockWait):
+                    wait.look()  # all others wait, or are done: time passes
                 if isinstance(wait, LockWait) and not wait.done():
                     self._waiting[name] = statement, wait
                     return None

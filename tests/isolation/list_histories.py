@@ -53,6 +53,8 @@ class Client:
         self.wait = None
         try:
             while not isinstance(wait := self.work.send(None), Between):
+                if isinstance(wait, LockWait):
+                    wait.look()
                 if isinstance(wait, LockWait) and not wait.done():
                     self.wait = wait
                     return

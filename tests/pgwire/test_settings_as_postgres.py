@@ -15,7 +15,7 @@ OWN = {name for name in KNOWN if name.startswith("herdpy.")}
 OF_THE_SERVER = {
     "autovacuum", "client_encoding", "cluster_name", "fsync", "full_page_writes", "max_connections", "port",
     "server_version", "server_version_num", "superuser_reserved_connections", "application_name",
-    "jit", "extra_float_digits", "synchronous_commit",
+    "jit", "extra_float_digits", "synchronous_commit", "deadlock_timeout",
 }  # fmt: skip
 
 
@@ -61,6 +61,8 @@ def test_settings_are_shown_as_postgres_does(
         ("lc_messages", "'C'"), ("plan_cache_mode", "force_generic_plan"), ("plan_cache_mode", "'no'"),
         ("effective_cache_size", "1024"), ("default_statistics_target", "200"),
         ("idle_session_timeout", "'1h'"), ("no_such_setting", "1"),
+        ("deadlock_timeout", "'2s'"), ("deadlock_timeout", "0"), ("deadlock_timeout", "'0.6ms'"),
+        ("deadlock_timeout", "2147483647"), ("deadlock_timeout", "2147483648"),
         ("intervalstyle", "postgres"), ("intervalstyle", "'neither'"),
     ],
 )  # fmt: skip

@@ -172,6 +172,20 @@ def test_who_may_change_whom(server: Server) -> None:
     assert ask(boss, "SHOW is_superuser")[1] == "on"
 
 
+def test_a_setting_that_is_for_superusers(server: Server) -> None:
+    admin = server.user("admin")
+    ask(admin, "CREATE USER ann; CREATE USER boss SUPERUSER")
+    ann, boss = server.user("ann"), server.user("boss")
+    refused = ['ERROR 42501 permission denied to set parameter "deadlock_timeout"']
+    for sql in ("SET deadlock_timeout = '1s'", "RESET deadlock_timeout"):
+        assert ask(ann, sql) == refused
+    assert ask(ann, "SHOW deadlock_timeout")[1] == "50ms"
+    context = "SELECT context FROM pg_settings WHERE name = 'deadlock_timeout'"
+    assert ask(ann, context)[1] == "superuser"
+    assert ask(boss, "SET deadlock_timeout = '1s'; SHOW deadlock_timeout")[2] == "1s"
+    assert ask(boss, "SET ROLE ann; RESET deadlock_timeout") == ["SET", *refused]
+
+
 def test_roles_are_not_changed_in_a_transaction_block(server: Server) -> None:
     admin = server.user("admin")
     assert ask(admin, "BEGIN; CREATE ROLE x") == [

@@ -205,6 +205,11 @@ class World:
 
     def expire_one(self) -> None:
         """Nobody can go on and nothing is in flight: only time may still pass."""
+        for _, _, wait in self.running:
+            if isinstance(wait, LockWait):
+                wait.look()
+        if any(_is_ready(wait) for _, _, wait in self.running):
+            return
         waits = [w for _, _, w in self.running if isinstance(w, LockWait) and w.timeout_s is not None]
         if not waits:
             raise ViolationError("every client waits, for nothing that will happen")
@@ -256,7 +261,9 @@ class World:
         at = self.rng.randrange(len(self.running))
         client, _, wait = self.running[at]
         choice = self.rng.random()
-        if isinstance(wait, LockWait) and wait.timeout_s is not None and choice < 0.4:
+        if isinstance(wait, LockWait) and choice < 0.2:
+            wait.look()
+        elif isinstance(wait, LockWait) and wait.timeout_s is not None and choice < 0.4:
             wait.expire()
         elif choice < 0.7:
             client.session.cancel()

@@ -1,9 +1,12 @@
-"""Row locks: who gets them, in which order, and who is told of a deadlock."""
+"""Row locks: who gets them, in which order, and which wait ends with a deadlock."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from herdpy.testing.model.loop import VirtualLoop
 from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
@@ -11,18 +14,34 @@ from herdpy_sql.storage import MustWait
 
 
 class Owner:
-    def __init__(self, name: str, *, instant: bool = False, lock_timeout_s: float | None = None) -> None:
+    def __init__(self, name: str, *, instant: bool = False) -> None:
         self.name = name
         self.partner: Owner | None = None
         self.instant = instant
-        self.lock_timeout_s = lock_timeout_s
 
 
-def blocked(table: LockTable, owner: Owner, key: bytes, database_id: int = 1) -> LockWait:
+def blocked(table: LockTable, owner: Owner, key: bytes, database_id: int = 1, mode: int = UPDATE) -> LockWait:
     with pytest.raises(MustWait) as caught:
-        table.acquire(owner, database_id, key)
+        table.acquire(owner, database_id, key, mode)
     assert isinstance(caught.value.wait, LockWait)
     return caught.value.wait
+
+
+def blocked_of_table(table: LockTable, owner: Owner) -> LockWait:
+    with pytest.raises(MustWait) as caught:
+        table.acquire_table(owner, 1)
+    assert isinstance(caught.value.wait, LockWait)
+    return caught.value.wait
+
+
+def closed_a_cycle(wait: LockWait) -> bool:
+    """Whether the wait ended with 40P01; else it goes on."""
+    if not wait.done():
+        return False
+    with pytest.raises(SqlError) as caught:
+        wait.result()
+    assert caught.value.retryable
+    return caught.value.sqlstate == "40P01"
 
 
 @pytest.fixture
@@ -81,18 +100,44 @@ def test_an_instant_owner_takes_no_lock_until_it_has_to_wait(table: LockTable) -
     blocked(table, a, b"x")
 
 
-def test_the_edge_that_closes_a_cycle_is_refused(table: LockTable) -> None:
+@pytest.mark.parametrize("who_looks", range(3))
+def test_the_wait_that_closed_a_cycle_ends_whoever_looks(table: LockTable, who_looks: int) -> None:
     a, b, c = Owner("a"), Owner("b"), Owner("c")
     for owner, key in ((a, b"1"), (b, b"2"), (c, b"3")):
         table.acquire(owner, 1, key)
-    blocked(table, a, b"2")
-    blocked(table, b, b"3")
-    with pytest.raises(SqlError) as caught:
-        table.acquire(c, 1, b"1")
-    assert caught.value.sqlstate == "40P01"
-    assert caught.value.retryable
+    waits = [blocked(table, a, b"2"), blocked(table, b, b"3")]
+    for wait in waits:
+        wait.look()
+    waits.append(blocked(table, c, b"1"))
+    waits[who_looks].look()
+    assert [closed_a_cycle(wait) for wait in waits] == [False, False, True]
+    assert table.deadlocks == 1
     table.release_all(c)
     table.acquire(b, 1, b"3")
+
+
+def test_every_cycle_through_a_wait_is_ended(table: LockTable) -> None:
+    """A waits for two who share a row, and both wait for A."""
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x")
+    table.acquire(b, 1, b"y", SHARE)
+    table.acquire(c, 1, b"y", SHARE)
+    waits = [blocked(table, a, b"y"), blocked(table, b, b"x"), blocked(table, c, b"x")]
+    waits[0].look()
+    assert [closed_a_cycle(wait) for wait in waits] == [False, True, True]
+
+
+def test_a_wait_that_is_given_up_is_not_granted(table: LockTable) -> None:
+    """Its owner has not yet come to forget it when the lock is given back."""
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x")
+    given_up, behind = blocked(table, b, b"x"), blocked(table, c, b"x")
+    given_up.expire()
+    table.release_all(a)
+    assert behind.done()
+    assert table.held_by(b) == 1  # its table
+    table.forget(b)
+    blocked(table, b, b"x")
 
 
 def test_waiting_behind_somebody_queued_counts_as_an_edge(table: LockTable) -> None:
@@ -115,11 +160,10 @@ def test_two_writers_that_both_want_the_whole_table_deadlock(table: LockTable) -
     a, b = Owner("a"), Owner("b")
     table.acquire(a, 1, b"x")
     table.acquire(b, 1, b"y")
-    with pytest.raises(MustWait):
-        table.acquire_table(a, 1)
-    with pytest.raises(SqlError) as caught:
-        table.acquire_table(b, 1)
-    assert caught.value.sqlstate == "40P01"
+    blocked_of_table(table, a)
+    wait = blocked_of_table(table, b)
+    wait.look()
+    assert closed_a_cycle(wait)
 
 
 def test_writers_share_a_table_and_a_definition_excludes_them(table: LockTable) -> None:
@@ -132,9 +176,10 @@ def test_writers_share_a_table_and_a_definition_excludes_them(table: LockTable) 
 
 
 def test_a_lock_timeout_fails_the_wait_and_forgetting_lets_the_next_in(table: LockTable) -> None:
-    a, b, c = Owner("a"), Owner("b", lock_timeout_s=0.001), Owner("c")
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
     table.acquire(a, 1, b"x")
     wait = blocked(table, b, b"x")
+    wait.timeout_s, wait.deadlock_timeout_s = 0.001, None
     behind = blocked(table, c, b"x")
     assert wait.block()
     with pytest.raises(SqlError) as caught:
@@ -143,6 +188,48 @@ def test_a_lock_timeout_fails_the_wait_and_forgetting_lets_the_next_in(table: Lo
     table.forget(b)
     table.release_all(a)
     assert behind.done()
+
+
+def test_a_thread_is_woken_to_look_and_its_time_out_goes_on(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"x")
+    wait = blocked(table, b, b"x")
+    wait.timeout_s, wait.deadlock_timeout_s = 0.02, 0.01
+    assert wait.block()
+    assert not wait.done()
+    wait.look()
+    assert wait.block()
+    with pytest.raises(SqlError, match="lock timeout"):
+        wait.result()
+
+
+def test_time_of_a_loop_is_kept_to_the_moment(table: LockTable) -> None:
+    """A look where no deadlock is changes nothing; the last wait of one ends when its time comes."""
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x")
+    table.acquire(b, 1, b"y")
+    table.acquire(c, 1, b"z")
+    ended: list[tuple[str, str, float]] = []
+
+    async def end_of(owner: Owner, wait: LockWait, timeout_s: float | None = None) -> None:
+        wait.timeout_s = timeout_s
+        try:
+            await wait
+        except SqlError as error:
+            ended.append((owner.name, error.sqlstate, round(loop.time(), 6)))
+            table.release_all(owner)
+
+    async def program() -> None:
+        first = asyncio.create_task(end_of(b, blocked(table, b, b"x")))
+        late = asyncio.create_task(end_of(c, blocked(table, c, b"x"), 0.3))
+        await asyncio.sleep(1)
+        table.release_all(c)
+        closing = asyncio.create_task(end_of(a, blocked(table, a, b"y")))
+        await asyncio.gather(first, late, closing)
+
+    loop = VirtualLoop(1)
+    loop.run(program())
+    assert ended == [("c", "55P03", 0.3), ("a", "40P01", 1.05)]
 
 
 def test_a_single_sharer_may_take_the_whole_table(table: LockTable) -> None:
@@ -267,9 +354,9 @@ def test_two_sharers_that_both_want_to_write_deadlock(table: LockTable) -> None:
     table.acquire(a, 1, b"x", KEY_SHARE)
     table.acquire(b, 1, b"x", KEY_SHARE)
     upgrade = blocked(table, a, b"x")
-    with pytest.raises(SqlError) as caught:
-        table.acquire(b, 1, b"x", UPDATE)
-    assert caught.value.sqlstate == "40P01"
+    wait = blocked(table, b, b"x")
+    upgrade.look()
+    assert closed_a_cycle(wait)
     table.release_all(b)
     assert upgrade.done()
 
@@ -280,9 +367,10 @@ def test_a_sharer_that_does_not_exclude_is_not_waited_for(table: LockTable) -> N
     table.acquire(a, 1, b"x", KEY_SHARE)
     table.acquire(c, 1, b"x", NO_KEY_UPDATE)
     table.acquire(b, 1, b"y")
-    blocked(table, a, b"y")
-    with pytest.raises(MustWait):
-        table.acquire(b, 1, b"x", NO_KEY_UPDATE)
+    waits = [blocked(table, a, b"y"), blocked(table, b, b"x", mode=NO_KEY_UPDATE)]
+    for wait in waits:
+        wait.look()
+    assert not any(wait.done() for wait in waits)
     table.release_all(c)
     table.acquire(b, 1, b"x", NO_KEY_UPDATE)
 
@@ -295,9 +383,9 @@ def test_an_upgrade_past_a_queue_finds_the_cycle_that_it_closes(table: LockTable
     with pytest.raises(MustWait):
         table.acquire(c, 1, b"x", NO_KEY_UPDATE)  # for a alone
     blocked(table, b, b"y")  # b waits for c
-    with pytest.raises(SqlError) as caught:
-        table.acquire(a, 1, b"x", UPDATE)  # a would wait for b, b for c, c for a
-    assert caught.value.sqlstate == "40P01"
+    wait = blocked(table, a, b"x")  # a waits for b, b for c, c for a
+    wait.look()
+    assert closed_a_cycle(wait)
 
 
 def test_a_lock_that_is_not_free_can_be_passed_over(table: LockTable) -> None:
@@ -321,16 +409,24 @@ def test_a_cycle_through_two_tables_is_found(table: LockTable) -> None:
     table.acquire(a, 1, b"x")
     other.acquire(b_too, 1, b"y")
     blocked(other, a_too, b"y")
-    blocked(table, b, b"x")  # nobody knows that they belong together: no cycle
+    wait = blocked(table, b, b"x")  # nobody knows that they belong together: no cycle
+    wait.look()
+    assert not wait.done()
     table.forget(b)
     for one, partner in ((a, a_too), (b, b_too)):
         one.partner, partner.partner = partner, one
-    with pytest.raises(SqlError, match="deadlock"):
-        table.acquire(b, 1, b"x")
-    blocked(table, c := Owner("c"), b"x")  # who holds nothing may wait
+    wait = blocked(table, b, b"x")
+    wait.look()
+    assert closed_a_cycle(wait)
+    table.forget(b)
+    wait = blocked(table, c := Owner("c"), b"x")
+    wait.look()
+    assert not wait.done()  # who holds nothing may wait
     assert table.waiting == 1
     table.forget(c)
     other.forget(a_too)
-    blocked(table, b, b"x")
-    with pytest.raises(SqlError, match="deadlock"):
-        other.acquire(a_too, 1, b"y")
+    wait = blocked(table, b, b"x")
+    last = blocked(other, a_too, b"y")
+    wait.look()
+    assert closed_a_cycle(last)
+    assert (table.deadlocks, other.deadlocks) == (1, 1)

@@ -223,3 +223,15 @@ def test_copy_of_parameters_is_judged_and_writes_nothing(
         with pytest.raises(errors.InsufficientPrivilege), eva.cursor().copy(copied) as copy:
             copy.write(b"")
     assert admin.execute("SELECT a, b FROM t ORDER BY a").fetchall() == [(1, 1), (2, 2)]
+
+
+def test_a_setting_of_superusers_is_not_given_at_the_start_by_others(
+    admin: psycopg.Connection[Any], connect: Connect
+) -> None:
+    option = "-c deadlock_timeout=1s"
+    with pytest.raises(
+        psycopg.OperationalError, match='permission denied to set parameter "deadlock_timeout"'
+    ):
+        connect("eva", options=option)
+    admin.execute("ALTER ROLE eva SUPERUSER")
+    assert connect("eva", options=option).execute("SHOW deadlock_timeout").fetchone() == ("1s",)

@@ -60,6 +60,7 @@ class SessionAdmission:
                 f'permission denied for database "{start.database}"',
                 detail="User does not have CONNECT privilege.",
             )
+        session.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
         return session
 
     def _check_role(self, user: str) -> None:

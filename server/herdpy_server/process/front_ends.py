@@ -130,10 +130,8 @@ class PostgresFrontEnd:
     def _rows(self) -> Iterator[SettingRow]:
         for one in all_settings().values():
             value = getattr(getattr(self._config, one.section), one.name)
-            is_fixed = one.key not in RELOADABLE
-            yield SettingRow(
-                one.key, toml(value, one), one.description, toml(one.default, one), read_only=is_fixed
-            )
+            context = "user" if one.key in RELOADABLE else "internal"
+            yield SettingRow(one.key, toml(value, one), one.description, toml(one.default, one), context)
 
     async def start(self) -> None:
         """See :class:`FrontEnd`."""

@@ -57,11 +57,6 @@ class AdvisoryLocks:
         self.counts: dict[tuple[Resource, int], list[int]] = {}
 
     @property
-    def lock_timeout_s(self) -> float | None:
-        """How long one is waited for."""
-        return self.session.settings.lock_timeout_s
-
-    @property
     def partner(self) -> Owner | None:
         """The transaction that the session is in, which has its locks of rows."""
         return self.waiting_as or self.session.transaction

@@ -222,6 +222,7 @@ class TransactionBlock:
         self.checked_role = None if effective_role.is_superuser and self.auditor is None else effective_role
         if self.transaction is not None:
             self.transaction.workspace.role = effective_role.key
+        self.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
 
     def _take_role(self) -> None:
         """SET ROLE, or its end."""
@@ -245,9 +246,7 @@ class TransactionBlock:
         """Begin a transaction."""
         self.settings.begin()
         settings = self.settings
-        self.transaction = self.tablespace.begin(
-            instant=False, lock_timeout_s=settings.lock_timeout_s, isolation=settings.isolation
-        )
+        self.transaction = self.tablespace.begin(instant=False, isolation=settings.isolation)
         self.transaction.partner = self.advisory
         self.transaction.workspace.memory = self.sequences
         self.transaction.workspace.role = self.effective_role.key

@@ -311,9 +311,7 @@ class Execution:
             isolation = settings.isolation
             if ready.read_only or ready.one_turn or self._in_one_turn(ready, limited=limited):
                 isolation = "read committed"  # nobody can come between
-            transaction = tablespace.begin(
-                instant=True, lock_timeout_s=settings.lock_timeout_s, isolation=isolation
-            )
+            transaction = tablespace.begin(instant=True, isolation=isolation)
             transaction.partner = block.advisory
         workspace = transaction.workspace
         workspace.memory = block.sequences

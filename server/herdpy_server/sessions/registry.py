@@ -158,9 +158,7 @@ class SessionRegistry:
 
     def _apply_role(self, session: Session) -> None:
         """Have the session act as the role whose rights count now."""
-        effective_role = self.effective_roles.of_session(session)
-        session.act_as(effective_role)
-        session.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
+        session.act_as(self.effective_roles.of_session(session))
 
     def roles_changed(self) -> None:
         """RoleStore are others now: every session's rights are checked anew."""

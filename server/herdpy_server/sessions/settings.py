@@ -32,13 +32,18 @@ ISOLATION_LEVELS = ("read uncommitted", "read committed", "repeatable read", "se
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. ``name`` is folded; ``check`` gives the value as it is kept, or raises ValueError."""
+    """One setting. ``name`` is folded; ``check`` gives the value as it is kept, or raises ValueError.
+
+    Attributes:
+        read_only: nobody can change it. ``superusers``: they alone can.
+    """
 
     name: str
     default: str
     description: str
     check: Check | None = None
     read_only: bool = False
+    superusers: bool = False
 
 
 Check = Callable[[str], str]
@@ -98,6 +103,13 @@ def duration(value: str) -> str:
         if amount and length and amount % length == 0:
             return f"{amount // length}{unit}"
     return "0"
+
+
+def wait(value: str) -> str:
+    """A duration of at least a millisecond."""
+    if not 1 <= round(milliseconds(value)) < 2**31:
+        raise ValueError("it is between 1 ms and 2147483647 ms")
+    return duration(value)
 
 
 def zone(value: str) -> str:
@@ -243,6 +255,8 @@ _SETTINGS = [
             lambda v: one_of("utf8", "utf-8", "unicode")(v) and "UTF8"),
     Setting("client_min_messages", "notice", "Least level of the messages sent.", level),
     Setting("datestyle", "ISO, MDY", "How dates are shown: always ISO.", iso),
+    Setting("deadlock_timeout", "50ms", "How long a lock is waited for before a deadlock is looked for.",
+            wait, superusers=True),
     Setting("default_table_access_method", "heap", "There is one way to store tables.", one_of("heap")),
     Setting("default_tablespace", "", "There is one tablespace.", one_of("")),
     Setting("default_transaction_isolation", "read committed", "Isolation of new transactions.",
@@ -356,6 +370,7 @@ class Settings:
     Attributes:
         engine, zone: as SHOW says them.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
+        deadlock_timeout_s: after so many seconds of waiting for a lock a deadlock is looked for.
         idle_session_s, idle_transaction_s: how long the client may say nothing outside of a transaction, and
             within one; None for ever. The door's business.
         read_only: what is begun now may not write.
@@ -410,6 +425,7 @@ class Settings:
         user = role[1] if role[0] == "none" else role[0]
         self.path = path_of(values["search_path"], user, self.temporary_schema)
         self.lock_timeout_s = _seconds(values["lock_timeout"])
+        self.deadlock_timeout_s = milliseconds(values["deadlock_timeout"]) / 1000
         self.statement_timeout_s = _seconds(values["statement_timeout"])
         request_id = values[_REQUEST_ID].encode()
         if request_id != self.request_id:
@@ -476,6 +492,8 @@ class Settings:
             return self._checked_custom(name, value)
         if setting.read_only:
             raise SqlError("55P02", f'parameter "{setting.name}" cannot be changed')
+        if setting.superusers and self._values["is_superuser"] != "on":
+            raise SqlError("42501", f'permission denied to set parameter "{setting.name}"')
         if value is None:
             return self._defaults[setting.name]
         try:
@@ -506,8 +524,8 @@ class Settings:
         """Give a setting a value; None gives it its default.
 
         Raises:
-            SqlError: 42704 it is not known, 55P02 it cannot be changed, 22023 the value is wrong, 42602
-                and 53400 for a setting of the user's own.
+            SqlError: 42704 it is not known, 55P02 it cannot be changed, 42501 not by this role,
+                22023 the value is wrong, 42602 and 53400 for a setting of the user's own.
         """
         checked = self.checked(name, value)
         if self._in_transaction and name.lower() in MODES:

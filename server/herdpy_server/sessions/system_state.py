@@ -50,7 +50,8 @@ class SessionState:
     def settings(self) -> Iterable[SettingRow]:
         """What SHOW ALL says."""
         for setting, value in self._session.settings:
-            yield SettingRow(setting.name, value, setting.description, setting.default, setting.read_only)
+            context = "superuser" if setting.superusers else "internal" if setting.read_only else "user"
+            yield SettingRow(setting.name, value, setting.description, setting.default, context)
 
     def activity(self) -> Iterable[Activity]:
         """The directory's, or this session alone."""

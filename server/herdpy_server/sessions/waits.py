@@ -153,13 +153,17 @@ class StatementWaits:
         """Wait until a lock, or what else is in a plan's way, is free. SqlError 40P01, 55P03, 57014."""
         wait: Wait[object] = conflict.wait  # type: ignore[assignment]
         if isinstance(wait, LockWait):
-            wait.timeout_s = self._settings.lock_timeout_s  # the transaction may have set it since it began
+            wait.timeout_s = self._settings.lock_timeout_s
+            wait.deadlock_timeout_s = self._settings.deadlock_timeout_s
         self._waiting = wait
         if self.advisory is not None:
             self.advisory.waiting_as = transaction
         try:
             with self.deadline.alarm(lambda message: wait.fail(SqlError("57014", message))):
                 await wait
+                while not wait.done():  # a thread has waited for so long that it is to look
+                    wait.look()  # type: ignore[attr-defined]
+                    await wait
         except BaseException:
             self._tablespace.locks.forget(transaction)
             if self.advisory is not None:
@@ -167,6 +171,8 @@ class StatementWaits:
             raise
         finally:
             self._waiting = None
+            if isinstance(wait, LockWait):
+                wait.stop()
             if self.advisory is not None:
                 self.advisory.waiting_as = None
 

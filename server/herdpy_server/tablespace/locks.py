@@ -4,10 +4,14 @@ A lock is (database id, key): a row by its table and key, a unique index entry b
 whole table by its id and no key. Each is held in one of PostgreSQL's modes (``herdpy_sql.lock_modes``), so
 that several may share it where their modes allow. Locks are only ever asked for in the engine's turn, so the
 table itself needs none. A request that cannot be granted raises :class:`~herdpy_sql.storage.MustWait`; the
-statement is undone and run again when the lock is its own. Locks are handed over in the order of asking. A
-cycle of waiting transactions is found when its last edge is drawn: the one that draws it gets SQLSTATE 40P01.
+statement is undone and run again when the lock is its own. Locks are handed over in the order of asking.
 A session has locks in two tables: its transaction those of rows, itself the advisory ones. Each of the two
 owners is the other's *partner*: whoever waits for the one waits for both.
+
+Nobody looks for a cycle of waiting transactions when one begins to wait, because most waits are over soon.
+Each looks once, when it has waited for its ``deadlock_timeout_s``. That finds every cycle: the last of its
+waits closed it, since who runs waits for nobody, and whoever began that wait looks later. The one that closed
+a cycle gets SQLSTATE 40P01, whoever has found it.
 
 *Instant* owners are autocommit statements: they start and take their place in the log within one
 turn, so nobody can come between, and they need to look at locks but not to take them. One that
@@ -23,6 +27,8 @@ was published and the commit that publishes it, nobody else may come.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -79,42 +85,99 @@ class Owner(Protocol):
 
     @property
     def partner(self) -> Owner | None:
-        """Who waits and goes on with it: see ``locks.would_deadlock``."""
+        """Who waits and goes on with it: see ``locks.find_cycle``."""
 
-    @property
-    def lock_timeout_s(self) -> float | None:
-        """How long a lock is waited for; None for ever."""
+
+DEADLOCK_TIMEOUT_S = 0.05
+"""After so long a wait is looked at, unless its session says otherwise."""
+
+_NUMBERS = itertools.count()
 
 
 class LockWait(Wait[None]):
-    """Granted when the lock is the waiter's; fails with 55P03 when its time-out passes first.
+    """Granted when the lock is the waiter's; fails with 55P03 when its time-out passes first, and with 40P01
+    when it closed a cycle.
 
-    Who waits must call :meth:`LockTable.forget` in the engine's turn when it fails.
+    On a loop its timers keep the time. A thread that blocks is woken when :meth:`look` is due, which needs
+    the engine's turn: so who awaits it looks, and awaits it again, until it is done. Who waits must call
+    :meth:`LockTable.forget` in the engine's turn when it fails.
+
+    Attributes:
+        number: waits that began later have higher ones.
+        timeout_s: how long the lock is waited for; None: for ever.
+        deadlock_timeout_s: how long before a cycle is looked for; None: that was done.
     """
 
-    __slots__ = ("timeout_s",)
+    __slots__ = ("_ends_s", "_owner", "_table", "_timers", "deadlock_timeout_s", "number", "timeout_s")
 
-    def __init__(self, timeout_s: float | None) -> None:
+    def __init__(self, table: LockTable, owner: Owner) -> None:
         super().__init__()
-        self.timeout_s = timeout_s
+        self._table = table
+        self._owner = owner
+        self.number = next(_NUMBERS)
+        self.timeout_s: float | None = None
+        self.deadlock_timeout_s: float | None = DEADLOCK_TIMEOUT_S
+        self._ends_s: float | None = None  # by the monotonic clock
+        self._timers: list[asyncio.TimerHandle] = []
 
     def block(self, timeout_s: float | None = None) -> bool:
-        if timeout_s is not None or self.timeout_s is None:
+        if timeout_s is not None:
             return super().block(timeout_s)
-        if not super().block(self.timeout_s):
+        left_s = self.timeout_s
+        if left_s is not None:
+            now_s = time.monotonic()
+            if self._ends_s is None:
+                self._ends_s = now_s + left_s
+            left_s = max(self._ends_s - now_s, 0)
+        look_s = self.deadlock_timeout_s
+        if look_s is not None and (left_s is None or look_s < left_s):
+            super().block(look_s)
+        elif not super().block(left_s):
             self.expire()
         return True
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
         super().add_done_callback(callback, context=context)
-        if self.timeout_s is not None and not self.done():
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self.timeout_s, self.expire)
-            super().add_done_callback(lambda _wait: timer.cancel())
+        if self.done():
+            return
+        loop = asyncio.get_running_loop()
+        if self.timeout_s is not None:
+            self._timers.append(loop.call_later(self.timeout_s, self.expire))
+        if self.deadlock_timeout_s is not None:
+            self._timers.append(loop.call_later(self.deadlock_timeout_s, self.look))
 
     def expire(self) -> None:
         """The time-out has passed: whoever keeps the time calls this."""
         self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
+
+    def look(self) -> None:
+        """It has waited for long: end every cycle that it is part of. In the engine's turn."""
+        self.deadlock_timeout_s = None
+        if not self.done():
+            self._table.end_cycles(self._owner, self)
+
+    def close_cycle(self) -> None:
+        """It was the last wait of a cycle: it fails."""
+        self._table.deadlocks += 1
+        self.fail(
+            SqlError(
+                "40P01",
+                "deadlock detected",
+                detail="The transactions that hold the lock wait, directly or not, for this one.",
+                hint="Run the transaction again from its start.",
+            )
+        )
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether the lock is the waiter's."""
+        return self._done and self._error is None
+
+    def stop(self) -> None:
+        """Nobody awaits it any more: on its loop, if it was awaited on one."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
 
 
 _MODES = len(CONFLICTS)
@@ -217,7 +280,7 @@ class LockTable:
     """Every lock of a tablespace.
 
     Attributes:
-        waits, deadlocks: how often a lock had to be waited for, and how often that was refused because it
+        waits, deadlocks: how often a lock had to be waited for, and how often that was ended because it
             would have been for ever.
         beside: another table, in which owners' partners have locks; None: nowhere.
     """
@@ -403,17 +466,9 @@ class LockTable:
         return None
 
     def _wait(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
-        if would_deadlock(self, owner, lock, mode):
-            self.deadlocks += 1
-            raise SqlError(
-                "40P01",
-                "deadlock detected",
-                detail="The transactions that hold the lock wait, directly or not, for this one.",
-                hint="Run the transaction again from its start.",
-            )
         owner.instant = False  # it will be run again later, in a turn of its own: now it takes locks
         self.waits += 1
-        wait = LockWait(owner.lock_timeout_s)
+        wait = LockWait(self, owner)
         lock.join((owner, wait, mode))
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
@@ -422,14 +477,17 @@ class LockTable:
         """How many have a lock: open transactions that have changed something, or are about to."""
         return len(self._held)
 
-    def is_wanted_of(self, owner: Owner) -> bool:
-        """Whether anybody waits for what ``owner`` holds."""
-        return any(self._locks[resource].queue for resource in self._held.get(owner, _NOTHING))
-
-    def waited_for_by(self, owner: Owner) -> Lock | None:
-        """The lock that ``owner`` waits for; None when for none."""
+    def wait_of(self, owner: Owner) -> tuple[Lock, LockWait] | None:
+        """The lock that ``owner`` waits for, and its wait; None when it does not wait, or no longer."""
         waiting = self._waiting.get(owner)
-        return None if waiting is None else self._locks.get(waiting[0])
+        if waiting is None or waiting[1].done():
+            return None
+        return self._locks[waiting[0]], waiting[1]
+
+    def end_cycles(self, owner: Owner, wait: LockWait) -> None:
+        """End every cycle of waits that ``wait``, the owner's, is part of: the last of each fails."""
+        while not wait.done() and (cycle := find_cycle(self, owner)):
+            max(cycle, key=_number).close_cycle()
 
     def rows(self) -> Iterator[tuple[Resource, Owner, int | None]]:
         """Every lock with its holders (None), and with those who wait and the mode they wait for."""
@@ -489,8 +547,9 @@ class LockTable:
                 return
             queue.popleft()
             del self._waiting[owner]
-            self._grant(owner, resource, lock, mode)
             wait.resolve(None)
+            if wait.is_granted:  # else its owner, which was cancelled or timed out, is about to forget it
+                self._grant(owner, resource, lock, mode)
         if not lock.holders:
             del self._locks[resource]
 
@@ -507,52 +566,83 @@ class LockTable:
         return len(self._locks)
 
 
-def would_deadlock(table: LockTable, owner: Owner, lock: Lock, mode: int) -> bool:
-    """Whether ``owner``, if it waited for ``lock`` of ``table``, would wait for ever."""
+def find_cycle(table: LockTable, owner: Owner) -> list[LockWait]:
+    """The waits of a cycle through ``owner``, which waits in ``table``; none where there is none.
+
+    Every wait is looked at once, and every holder and place in a queue about once, so it takes time in
+    proportion to those that ``owner`` waits for.
+    """
     tables = (table,) if table.beside is None else (table, table.beside)
     mine = _both(owner)
-    if not any(one.is_wanted_of(face) for one in tables for face in mine):
-        return False  # nobody waits for it: it holds nothing that is wanted, and is queued nowhere yet
-    seen: set[int] = set()
-    frontier = _ahead(lock, owner, mode)
+    paths: dict[Owner, tuple[Owner, LockWait]] = {}  # whom somebody waits for: who does, and by which wait
+    seen: dict[Lock, _SeenOfLock] = {}
+    frontier = [owner]
     while frontier:
-        holder = frontier.pop()
-        if holder in mine:
-            return True
-        if id(holder) in seen:
-            continue
-        seen.add(id(holder))
-        for face in _both(holder):
+        behind = frontier.pop()
+        for face in _both(behind):
             for one in tables:
-                blocker = one.waited_for_by(face)
-                if blocker is None:
+                found = one.wait_of(face)
+                if found is None:
                     continue
-                if blocker is lock and owner in lock.holders and face not in lock.holders:
-                    return True  # it would be before that one in the queue
-                frontier.extend(_ahead(blocker, face))
-    return False
+                lock, wait = found
+                if lock not in seen:
+                    seen[lock] = _SeenOfLock(lock)
+                for ahead in seen[lock].ahead_of(face, mine):
+                    if ahead in mine:
+                        return _path(paths, behind, wait, mine)
+                    if ahead not in paths:
+                        paths[ahead] = behind, wait
+                        frontier.append(ahead)
+    return []
+
+
+def _path(
+    paths: dict[Owner, tuple[Owner, LockWait]], last: Owner, wait: LockWait, mine: tuple[Owner, ...]
+) -> list[LockWait]:
+    """The waits from ``mine`` to ``wait``, which is that of ``last``."""
+    waits = [wait]
+    while last not in mine:
+        last, wait = paths[last]
+        waits.append(wait)
+    return waits
+
+
+class _SeenOfLock:
+    """What one search has seen of a lock: its queue up to a place, and holders by what they exclude."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._holders = lock.holders
+        self._queue = list(lock.queue)
+        self._places = {queued[0]: at for at, queued in enumerate(self._queue)}
+        self._seen = 0
+        self._excluded = 0
+
+    def ahead_of(self, owner: Owner, mine: tuple[Owner, ...]) -> list[Owner]:
+        """Whom ``owner`` waits for here: those queued before it, and holders that exclude it.
+
+        Those that were seen before are left out, but for ``mine``.
+        """
+        at = self._places[owner]
+        ahead = [queued[0] for queued in self._queue[self._seen : at]]
+        self._seen = max(self._seen, at)
+        excluded = CONFLICTS[self._queue[at][2]]
+        for one in mine:
+            if one is not owner and self._holders.get(one, 0) & excluded:
+                return [one]
+        fresh = excluded & ~self._excluded
+        if fresh:
+            self._excluded |= fresh
+            ahead += [one for one, mask in self._holders.items() if mask & fresh and one is not owner]
+        return ahead
+
+
+def _number(wait: LockWait) -> int:
+    return wait.number
 
 
 def _both(owner: Owner) -> tuple[Owner, ...]:
     partner = owner.partner
     return (owner,) if partner is None else (owner, partner)
-
-
-def _ahead(lock: Lock, owner: Owner, mode: int | None = None) -> list[Owner]:
-    """Whom ``owner`` waits for at this lock: holders that exclude it, and those queued before it.
-
-    ``mode``: what it is about to wait for; None when it waits already.
-    """
-    ahead = []
-    for queued, _wait, wanted in lock.queue:
-        if queued is owner:
-            mode = wanted
-            break
-        if mode is None or owner not in lock.holders or queued in lock.holders:
-            ahead.append(queued)
-    excluded = CONFLICTS[UPDATE if mode is None else mode]
-    ahead += [one for one, mask in lock.holders.items() if mask & excluded and one is not owner]
-    return ahead
 
 
 async def _just(wait: Wait[None]) -> None:

@@ -57,7 +57,6 @@ class Transaction:
     Attributes:
         instant: an autocommit statement that begins and takes its place in the log within one turn
             (see ``locks``); False once it had to wait, and for BEGIN ... COMMIT.
-        lock_timeout_s: how long a lock is waited for; None for ever.
         started_us: what now() says throughout.
         partner: the session's advisory locks, if it had some when the transaction began or took some in it.
         log_generation: of the tablespace when it began: see ``Tablespace.switch_log``.
@@ -67,7 +66,6 @@ class Transaction:
 
     __slots__ = (
         "instant",
-        "lock_timeout_s",
         "log_generation",
         "partner",
         "queried",
@@ -78,14 +76,11 @@ class Transaction:
     partner: Owner | None
     workspace: Workspace
 
-    def __init__(
-        self, *, instant: bool, lock_timeout_s: float | None = None, log_generation: int = 0
-    ) -> None:
+    def __init__(self, *, instant: bool, log_generation: int = 0) -> None:
         self.instant = instant
         self.queried = False
         self.partner = None
         self.log_generation = log_generation
-        self.lock_timeout_s = lock_timeout_s
         self.started_us = time.time_ns() // 1000
 
     def begin_statement(self) -> None:
@@ -305,13 +300,10 @@ class Tablespace:
         self,
         *,
         instant: bool,
-        lock_timeout_s: float | None = None,
         isolation: Isolation = "read committed",
     ) -> Transaction:
         """Begin a transaction; an ``instant`` one must commit or end within this turn."""
-        transaction = Transaction(
-            instant=instant, lock_timeout_s=lock_timeout_s, log_generation=self._log_generation
-        )
+        transaction = Transaction(instant=instant, log_generation=self._log_generation)
         if isolation == "read committed":
             transaction.workspace = Workspace(self.store, self.locks, transaction)
             self._bound(transaction.workspace)

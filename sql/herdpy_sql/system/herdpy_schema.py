@@ -111,7 +111,7 @@ def _settings(context: Context) -> Rows:
                 "value": row.value,
                 "default_value": row.default,
                 "description": row.description,
-                "is_changeable": not row.read_only,
+                "is_changeable": row.context != "internal",
             }
 
 

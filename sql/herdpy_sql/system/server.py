@@ -107,14 +107,14 @@ _PRESETS = {
 def _settings(context: Context) -> Rows:
     rows = {row.name: row for row in context.state.settings()}
     for name, value in _PRESETS.items():
-        rows.setdefault(name, SettingRow(name, value, default=value, read_only=True))
+        rows.setdefault(name, SettingRow(name, value, default=value, context="internal"))
     for _, row in sorted(rows.items()):
         yield {
             "name": row.name,
             "setting": row.value,
             "category": "HerdPy" if row.name.startswith("herdpy.") else "Client Connection Defaults",
             "short_desc": row.description,
-            "context": "internal" if row.read_only else "user",
+            "context": row.context,
             "vartype": "string",
             "source": "default" if row.value == row.default else "session",
             "boot_val": row.default,

@@ -44,13 +44,16 @@ class RoleRow(NamedTuple):
 
 
 class SettingRow(NamedTuple):
-    """A setting as ``pg_settings`` and SHOW ALL say it."""
+    """A setting as ``pg_settings`` and SHOW ALL say it.
+
+    ``context`` says who may change it: "user", "superuser" or, for nobody, "internal".
+    """
 
     name: str
     value: str
     description: str = ""
     default: str = ""
-    read_only: bool = False
+    context: str = "user"
 
 
 class Activity(NamedTuple):

@@ -1,4 +1,4 @@
-"""The measured Python client: a process that is told what to do in lines of JSON, as BookKeeperBench.java is.
+"""The measured Python client: a process that takes its orders as lines of JSON, as BookKeeperBench.java is.
 
 ``python bench/bookkeeper_client.py zk://host:port/ledgers uvloop`` (or ``asyncio``) reads one request a line
 from standard input and answers each with one line of figures. Times are those of this process alone, so
@@ -80,9 +80,9 @@ class Bench:
             while sent and sent[0].done():
                 sent.popleft().result()
                 latencies.append(at - sent_s.popleft())
-        told = _figures(count, len(data), now() - began, time.process_time() - cpu, latencies)
+        figures = _figures(count, len(data), now() - began, time.process_time() - cpu, latencies)
         await writer.close()
-        return told | {"ledger_id": writer.ledger_id, "last_entry_id": writer.last_add_confirmed}
+        return figures | {"ledger_id": writer.ledger_id, "last_entry_id": writer.last_add_confirmed}
 
     async def read(self, request: Figures) -> Figures:
         """Read entries 0 to `last_entry_id` in order."""
@@ -116,11 +116,11 @@ class Bench:
             seen += 1
             if seen == count:
                 break
-        told = _figures(count, request["entry_bytes"], now() - began, time.process_time() - cpu, latencies)
+        figures = _figures(count, request["entry_bytes"], now() - began, time.process_time() - cpu, latencies)
         await writing
         await reader.close()
         await writer.close()
-        return told | {"ledger_id": writer.ledger_id}
+        return figures | {"ledger_id": writer.ledger_id}
 
     async def memory(self, request: Figures) -> Figures:
         """Append as fast as there is room, for `seconds`, while somebody slows the bookies down."""
@@ -198,7 +198,7 @@ def _look_at(appended: asyncio.Future[int]) -> None:
 def _figures(
     entries: int, entry_bytes: int, took_s: float, cpu_s: float, latencies: array.array[float] | None = None
 ) -> Figures:
-    told: Figures = {
+    figures: Figures = {
         "entries": entries,
         "seconds": took_s,
         "entries_per_s": entries / took_s,
@@ -208,8 +208,8 @@ def _figures(
     if latencies:
         ordered = sorted(latencies)
         for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
-            told[name] = ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1e3
-    return told
+            figures[name] = ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1e3
+    return figures
 
 
 def _resident_mib() -> float:

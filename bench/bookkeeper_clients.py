@@ -119,11 +119,11 @@ class Bed:
     def _take_turns(self, found: dict[str, list[Figures]], operation: str, **fields: object) -> None:
         for who, answers in found.items():
             if who == "java":
-                told = self.java.request(operation, timeout_s=_ANSWER_TIMEOUT_S, **self.ledger, **fields)
+                answer = self.java.request(operation, timeout_s=_ANSWER_TIMEOUT_S, **self.ledger, **fields)
             else:
                 program = self.python if who == "python" else self.asyncio
-                told = program.request(operation, **self.ledger, **fields)
-            answers.append(told)
+                answer = program.request(operation, **self.ledger, **fields)
+            answers.append(answer)
 
     def _delete(self, found: dict[str, list[Figures]]) -> None:
         ids = [answers[-1]["ledger_id"] for answers in found.values()]

@@ -131,12 +131,12 @@ def memory(bed: Bed, scale: Scale) -> list[Row]:
         bookie.resume()
         time.sleep(_RUNNING_S)
         turn += 1
-    told = bed.python.answer()
-    bed.python.request("delete", ledger_ids=[told["ledger_id"]])
-    bed.runs["memory"] = {"python": [told]}
-    resident = told["resident_mib"]
+    answer = bed.python.answer()
+    bed.python.request("delete", ledger_ids=[answer["ledger_id"]])
+    bed.runs["memory"] = {"python": [answer]}
+    resident = answer["resident_mib"]
     first = max(resident[: len(resident) // _SETTLED_SHARE])
-    bound = told["bound_mib"] + resident[0]
+    bound = answer["bound_mib"] + resident[0]
     return [
         Row("memory of a writer kept waiting, most", "MiB", [max(resident)], below=bound),
         Row("its growth in the second half of the run", "MiB", [max(resident) - first], below=10.0),

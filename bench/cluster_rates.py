@@ -139,11 +139,11 @@ def measure_commit(bed: Bed) -> list[Line]:
         return percentile(latencies_ms, 0.5)
 
     def append() -> float:
-        told = bed.bookkeeper.request(
+        answer = bed.bookkeeper.request(
             "write", in_flight=1, entry_bytes=150, seconds=bed.seconds,
             ensemble_size=3, write_quorum=3, ack_quorum=2, digest="CRC32C",
         )  # fmt: skip
-        return float(told["p50_ms"])
+        return float(answer["p50_ms"])
 
     runs, appends = in_turn(bed.rounds, partial(run, ours), append)
     line = _line("one client's commit, p50 (peer: bare append)", "ms", runs, appends)

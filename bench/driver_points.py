@@ -92,7 +92,7 @@ def _remember(together: Barrier) -> None:
 
 
 def _connect(target: str | int) -> tuple[Any, dict[str, bool]]:
-    """A connection by the driver to a URL, by psycopg to a port; what execute is told besides."""
+    """A connection by the driver to a URL, by psycopg to a port; what execute gets besides."""
     if isinstance(target, str):
         return herdpy.connect(target, autocommit=True), {}
     connection = connect(target, DATABASE)

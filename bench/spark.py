@@ -55,7 +55,7 @@ def main() -> None:
             for name in arguments.parts or PARTS:
                 print(f"{name} ...", file=sys.stderr, flush=True)
                 lines += PARTS[name](bed)
-        finally:  # what was measured before a part failed is told
+        finally:  # what was measured before a part failed is reported
             report(f"Spark beside a cluster, {rows:,} rows", lines, arguments.json)
 
 

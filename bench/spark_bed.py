@@ -94,7 +94,7 @@ class SparkBed:
                 asyncio.run(publish(GrpcAddress.parse(f"grpc://{door}")))
                 return
             except RemoteError as error:
-                if "being published" not in str(error):  # by the tablespace itself, since it was told where
+                if "being published" not in str(error):  # by the tablespace itself, since it knows where
                     raise
             time.sleep(0.5)
 

@@ -123,7 +123,7 @@ class Dice:
             try:
                 await self.roll(writer)
             except BaseException:
-                # Deposed, or told to stop: closing tells the others at once, if we still may.
+                # Deposed, or asked to stop: closing tells the others at once, if we still may.
                 with contextlib.suppress(BookKeeperError):
                     await writer.close()
                 raise

@@ -56,8 +56,8 @@ class Part:
     @property
     def line(self) -> str:
         """How it ended, to be read."""
-        told = "passed" if self.status == 0 else f"FAILED with {self.status}"
-        return f"{self.name}: {told}, {self.seconds:.0f} s"
+        outcome = "passed" if self.status == 0 else f"FAILED with {self.status}"
+        return f"{self.name}: {outcome}, {self.seconds:.0f} s"
 
 
 MAIN = Part("tests", (*_PYTEST, "-n", "2", "--dist", "worksteal", "-m", "not soak and not spark"))

@@ -323,9 +323,9 @@ def errors() -> Iterator[None]:
         hint = 'pip install "herdpy[server,remote]" brings what is missing.'
         raise CliError(str(error), hint=hint) from error
     except Exception as error:
-        if (told := _in_words(error)) is None:
+        if (readable := _in_words(error)) is None:
             raise
-        raise told from error
+        raise readable from error
 
 
 def _in_words(error: Exception) -> CliError | None:
@@ -441,11 +441,11 @@ def _line(report: DrillReport) -> str:
         return f"{report.state.value.upper():<9}  {report.drill}: {reasons}"
     gap = report.timeline.gaps[WRITE]
     silence = "" if gap is None else f", {words.seconds(gap.seconds)} without a write"
-    told = (
+    head = (
         f"{report.state.value.upper():<9}  {report.drill}: {report.timeline.operations:,} operations{silence}"
     )
     broken = ", ".join(f"{verdict.name} ({', '.join(verdict.kinds)})" for verdict in report.violations)
-    return f"{told}{'; broken: ' if broken else ''}{broken}"
+    return f"{head}{'; broken: ' if broken else ''}{broken}"
 
 
 def _sum_up(reports: Sequence[DrillReport], failed: Sequence[tuple[str, str]]) -> None:

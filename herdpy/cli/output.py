@@ -268,7 +268,7 @@ def write_table(
     expanded: bool = False,
     numeric: Sequence[bool] = (),
 ) -> None:
-    """Write rows as a table; NULL is empty, as a string cannot be told from it see ``--format csv``."""
+    """Write rows as a table; NULL is empty, as an empty string is; ``--format csv`` distinguishes them."""
     from rich import box
     from rich.table import Table
 

@@ -44,8 +44,8 @@ class ServerSession:
         self.connection = connection
         self.remarks: list[dict[str, str | None]] = []
         connection.add_notice_handler(
-            lambda told: self.remarks.append(
-                {"severity": told.severity, "sqlstate": told.sqlstate, "text": told.message_primary}
+            lambda notice: self.remarks.append(
+                {"severity": notice.severity, "sqlstate": notice.sqlstate, "text": notice.message_primary}
             )
         )
 
@@ -78,12 +78,12 @@ def _of_driver(error: psycopg.Error) -> Exception:
 
     if error.sqlstate is None:
         return CliError(f"the server went away: {str(error).strip()}", hint="Look with herdpy status.")
-    told = error.diag
+    parts = error.diag
     return class_of(error.sqlstate)(
-        told.message_primary or str(error),
+        parts.message_primary or str(error),
         sqlstate=error.sqlstate,
-        detail=told.message_detail,
-        hint=told.message_hint,
+        detail=parts.message_detail,
+        hint=parts.message_hint,
     )
 
 

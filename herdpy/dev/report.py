@@ -87,9 +87,9 @@ def report(state: ClusterState) -> ClusterStatus:
     """Look at the cluster's processes, and ask the servers for their roles (in parallel)."""
     servers = state.of_kind("server")
     with ThreadPoolExecutor(max(1, len(servers))) as pool:
-        told = list(pool.map(_server, servers))
-    if any(server.role == ROLE_UNKNOWN for server in told):
-        told = _with_znodes(state, told)
+        statuses = list(pool.map(_server, servers))
+    if any(server.role == ROLE_UNKNOWN for server in statuses):
+        statuses = _with_znodes(state, statuses)
     zookeeper = state.member("zookeeper")
     return ClusterStatus(
         url(state),
@@ -98,7 +98,7 @@ def report(state: ClusterState) -> ClusterStatus:
             BookieStatus(*_process(one), one.ports["bookie"], bookie_id(one))
             for one in state.of_kind("bookie")
         ],
-        told,
+        statuses,
         bookkeeper_uri(state),
         next((ProcessStatus(*_process(one)) for one in state.of_kind("recovery")), None),
     )
@@ -137,20 +137,20 @@ def _role(server: DevMember) -> str:
     return ROLE_NONE
 
 
-def _with_znodes(state: ClusterState, told: list[ServerProcessStatus]) -> list[ServerProcessStatus]:
+def _with_znodes(state: ClusterState, statuses: list[ServerProcessStatus]) -> list[ServerProcessStatus]:
     """The same, with what ZooKeeper knows of servers that do not speak for themselves."""
     zookeeper = state.member("zookeeper").process
     if zookeeper is None or not zookeeper.is_running or zookeeper.is_paused:
-        return told
+        return statuses
     try:
         with ClusterZnodes(zookeeper_hostport(state), timeout_s=_ZOOKEEPER_TIMEOUT_S) as znodes:
             leader = leader_of(znodes)
             return [
                 replace(one, role=_role_in(znodes, one.id, leader)) if one.role == ROLE_UNKNOWN else one
-                for one in told
+                for one in statuses
             ]
     except (KazooTimeoutError, KazooException):
-        return told
+        return statuses
 
 
 def leader_of(znodes: ClusterZnodes) -> str | None:

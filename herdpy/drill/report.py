@@ -250,24 +250,24 @@ def unknown_words(line: Timeline) -> str:
 
 def _events(report: DrillReport) -> Iterator[str]:
     line = report.timeline
-    told = [(reign.begin_s, 1, _reign(reign)) for reign in line.reigns]
+    listed = [(reign.begin_s, 1, _reign(reign)) for reign in line.reigns]
     for fault in line.faults:
-        told.append((fault.begin_s, 0, f"{fault.name} begins{_after(fault.text)}"))
+        listed.append((fault.begin_s, 0, f"{fault.name} begins{_after(fault.text)}"))
         if fault.end_s is not None:
-            told.append(
+            listed.append(
                 (fault.end_s, 0, f"{fault.name} is over{_after(fault.ended)}{_without_writes(fault)}")
             )
-    is_told = {f"{fault.name}: {fault.text}" for fault in line.faults}
-    told += [
+    is_listed = {f"{fault.name}: {fault.text}" for fault in line.faults}
+    listed += [
         (event.at_s, 2, event.text)
         for event in report.history.events
-        if event.kind == NOTE and event.text not in is_told
+        if event.kind == NOTE and event.text not in is_listed
     ]
-    told.sort()
-    if not told:
+    listed.sort()
+    if not listed:
         yield "nothing happened to the cluster"
-    left_out = len(told) - _EVENTS
-    shown: list[tuple[float, int, str] | None] = list(told)
+    left_out = len(listed) - _EVENTS
+    shown: list[tuple[float, int, str] | None] = list(listed)
     if left_out > 1:
         shown[_EVENTS - 4 : -3] = [None]
     for one in shown:

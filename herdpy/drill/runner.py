@@ -186,7 +186,7 @@ class DrillRun:
             goes_on = self._await_answers(clients)
             self._wait(clients, "after", max(self._until - time.monotonic(), _AFTER * self._seconds))
             self._tell(DrillProgress("stopping clients", 1.0))
-            self._recorder.event("phase", "clients are told to stop", phase="quiet")
+            self._recorder.event("phase", "clients are stopped", phase="quiet")
         return goes_on
 
     def _make(self, fault: Fault, clients: ClientThreads, left_s: float) -> None:

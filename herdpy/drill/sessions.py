@@ -319,15 +319,15 @@ class PlainSession:
         deadline = time.monotonic() + self._way.patience_s
         while True:
             try:
-                ((told,),) = self._run("SELECT herdpy.forbid_commit(%s)", (request_id,)).rows
+                ((outcome,),) = self._run("SELECT herdpy.forbid_commit(%s)", (request_id,)).rows
             except FailedError:
                 if time.monotonic() > deadline:
                     return None
                 time.sleep(_PAUSE_S)
                 continue
-            if told == "not done":
+            if outcome == "not done":
                 return OperationOutcome.NOT_DONE
-            return OperationOutcome.DONE if str(told).startswith("done") else None
+            return OperationOutcome.DONE if str(outcome).startswith("done") else None
 
     def close(self) -> None:
         """See `Session.close`."""

@@ -168,7 +168,7 @@ def timeline_of(history: DrillHistory) -> Timeline:
 def operations_by_kind(history: DrillHistory) -> dict[str, list[ClientOperation]]:
     """The operations of each kind, also of those that are writes or reads of which there is none.
 
-    What returns when the clients were told to stop (an event of kind "phase" says so) is not counted: the
+    What returns when the clients were stopped (an event of kind "phase" says so) is not counted: the
     last one to end, and the last look, would make gaps in which nobody else tried.
     """
     by_kind: dict[str, list[ClientOperation]] = {kind: [] for kind in KINDS}

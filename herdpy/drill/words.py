@@ -45,7 +45,7 @@ def operation(one: ClientOperation) -> str:
 
 
 def outcome(one: ClientOperation) -> str:
-    """The outcome, and what was found out later: "done", "unknown, later told: done"."""
+    """The outcome, and what was found out later: "done", "unknown, later resolved: done"."""
     if one.outcome is not OperationOutcome.UNKNOWN:
         return one.outcome.value
     if one.resolved is None:

@@ -141,8 +141,8 @@ def _detail(record: Record) -> str:
             "deleted": record.deleted,
             "skipped": record.skipped,
         }
-        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-        return f"load {record.load_id!r}: {told or 'no rows'}"
+        listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return f"load {record.load_id!r}: {listed or 'no rows'}"
     return ""
 
 

@@ -5,7 +5,7 @@ client would close it; the next append begins a new one. So a recovered tail is 
 behind, and every ledger has one writer.
 
 A crash may cut the last write short; then bytes of it are missing, and missing bytes read as zeros
-because the space was reserved. That is a torn tail, and nobody was told that it was done. Anything
+because the space was reserved. That is a torn tail, and it was acknowledged to nobody. Anything
 else is damage, and is refused: it could hide an acknowledged entry.
 
 A damaged entry k counts as torn only if all of this holds:
@@ -41,7 +41,7 @@ SECTOR_BYTES = 512
 
 @dataclass(slots=True, frozen=True)
 class TornTail:
-    """The end of a write that a crash cut short; no client was told it was done.
+    """The end of a write that a crash cut short; it was acknowledged to no client.
 
     Attributes:
         ledger_id: the ledger.

@@ -271,9 +271,9 @@ class SnapshotClient:
             raise SnapshotDamagedError(f"the stream ended at offset {partial.offset}")
 
 
-def _snapshot(told: Any) -> RemoteSnapshot:
-    lsn = LSN(told.lsn.ledger_id, told.lsn.entry_id)
-    return RemoteSnapshot(told.id, lsn, told.size_bytes, told.xxh3_128, told.store_uuid)
+def _snapshot(snapshot: Any) -> RemoteSnapshot:
+    lsn = LSN(snapshot.lsn.ledger_id, snapshot.lsn.entry_id)
+    return RemoteSnapshot(snapshot.id, lsn, snapshot.size_bytes, snapshot.xxh3_128, snapshot.store_uuid)
 
 
 def _checksum(path: Path) -> str:
@@ -307,10 +307,10 @@ async def publish(
         stub: Any = logs_pb2_grpc.LogsStub(channel)
         request = logs_pb2.PublishSnapshotRequest(tablespace=tablespace, url=url)
         try:
-            async for told in stub.Publish(request, metadata=place.metadata):
-                progress(told.rows, told.total_rows, told.bytes)
-                if told.HasField("done"):
-                    return told.done
+            async for answer in stub.Publish(request, metadata=place.metadata):
+                progress(answer.rows, answer.total_rows, answer.bytes)
+                if answer.HasField("done"):
+                    return answer.done
         except grpc.aio.AioRpcError as error:
             raise RemoteError.of(error) from error
     raise RemoteError(grpc.StatusCode.UNAVAILABLE, "08006", "the server ended the call before it was done")

@@ -214,12 +214,12 @@ class Child:
             self._process.send_signal(number)  # does nothing when the process has ended
 
     def _stands_still(self) -> bool:
-        """Whether every thread is stopped, or has ended: the kernel tells when the last one is."""
+        """Whether every thread is stopped, or has ended: the kernel reports the last one."""
         if self._process is None or self._process.returncode is not None:
             return True
-        told = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT  # left for others to hear
+        events = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT  # left for others to hear
         try:
-            return os.waitid(os.P_PID, self._process.pid, told) is not None
+            return os.waitid(os.P_PID, self._process.pid, events) is not None
         except ChildProcessError:
             return True  # ended, and heard of by another thread just now
 

@@ -1,7 +1,7 @@
 """One cluster for all processes of a test run.
 
 The first process that asks starts a host process (``python -m herdpy.testing.shared``), which owns the
-cluster and listens on a Unix socket. Who uses the cluster holds a connection, over which it is told the
+cluster and listens on a Unix socket. Who uses the cluster holds a connection, over which it gets the
 addresses; when the last connection is gone, in order or because its process was killed, the host stops the
 cluster and ends. So no test process has to outlive another.
 """
@@ -76,13 +76,13 @@ def _join(address: Path) -> _User | None:
     try:
         connection.connect(str(address))
         with connection.makefile("rb") as lines:
-            told = lines.readline(_MAX_VIEW_BYTES)
+            line = lines.readline(_MAX_VIEW_BYTES)
     except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
-        told = b""
-    if not told:
+        line = b""
+    if not line:
         connection.close()
         return None
-    return _User(connection, ClusterView.of(json.loads(told)))
+    return _User(connection, ClusterView.of(json.loads(line)))
 
 
 def _start(directory: Path, bookies: int) -> _User:
@@ -133,8 +133,8 @@ def serve(address: Path, bookies: int) -> None:
         address.unlink()  # who comes now starts another
 
 
-def _serve_users(listener: socket.socket, told: bytes) -> socket.socket | None:
-    """Tell everyone who connects, until the last one leaves: its connection, None when nobody ever came."""
+def _serve_users(listener: socket.socket, addresses: bytes) -> socket.socket | None:
+    """Send the addresses to each user, until the last one leaves: its connection, None when nobody came."""
     users: set[socket.socket] = set()
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -145,7 +145,7 @@ def _serve_users(listener: socket.socket, told: bytes) -> socket.socket | None:
                     users.add(user)
                     selector.register(user, selectors.EVENT_READ)
                     with contextlib.suppress(ConnectionError):  # gone already: read as such
-                        user.sendall(told)
+                        user.sendall(addresses)
                     continue
                 user = next(one for one in users if one is key.fileobj)
                 if len(users) == 1:

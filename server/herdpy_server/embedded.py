@@ -177,7 +177,7 @@ class Database:
         """Run a session's coroutine to its end, in turn with other threads.
 
         Args:
-            session: it; where it is told, an interrupt of the main thread ends the statement.
+            session: it; where it is given, an interrupt of the main thread ends the statement.
         """
         coroutine = _with_state(coroutine)
         if session is not None and (before := self._left.get(session)) is not None:

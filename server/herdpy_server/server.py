@@ -169,9 +169,9 @@ class ServerProcess:
         cluster.refused.add_done_callback(self._refused)
         settle_interpreter()
 
-    def _refused(self, told: asyncio.Future[NodeIdInUseError]) -> None:
-        if not told.cancelled():
-            logger.critical("this node must end: %s", told.result())
+    def _refused(self, refusal: asyncio.Future[NodeIdInUseError]) -> None:
+        if not refusal.cancelled():
+            logger.critical("this node must end: %s", refusal.result())
             self._asked_to_end("another process has the node's id", fast=True)
 
     async def _open(self) -> ServedDatabase:
@@ -317,9 +317,9 @@ def serve(loaded: LoadedConfig, reload: Callable[[], LoadedConfig] | None = None
     except ServerStartError as error:
         logger.critical("cannot start: %s", error)
     except SqlError as error:
-        told = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}
+        parts = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}
         logger.critical(
-            "cannot start: %s", error.message, extra={name: text for name, text in told.items() if text}
+            "cannot start: %s", error.message, extra={name: text for name, text in parts.items() if text}
         )
     except Exception:
         logger.critical("ended by an error", exc_info=True)

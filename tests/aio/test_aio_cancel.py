@@ -89,7 +89,7 @@ def test_another_task_cancels_the_statement(url):
     async def main():
         async with aio.connect(url, autocommit=True) as conn:
             task = asyncio.create_task(conn.execute("SELECT pg_sleep(600)"))
-            while not task.done():  # what it does when it is told first may not be what can be ended
+            while not task.done():  # what it does at the first call may not be what can be ended
                 await asyncio.wait({task}, timeout=0.02)
                 await conn.cancel()
             with pytest.raises(herdpy.OperationalError) as caught:

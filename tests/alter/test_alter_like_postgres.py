@@ -163,7 +163,7 @@ def test_it_is_as_in_postgres(seed: int, tmp_path: Path, postgres: str) -> None:
 
 
 def _are_errors(statement: str, one: str, two: str) -> bool:
-    """Whether both are errors of a statement of which several things are wrong: either may be told.
+    """Whether both are errors of a statement of which several things are wrong: either may be reported.
 
     A constant that no column can hold is found out by PostgreSQL before there is a row to be changed.
     """

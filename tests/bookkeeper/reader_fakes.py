@@ -161,15 +161,15 @@ class FakeBookie:
         return ReadReply(0, ledger_id, entry_id, self.entries[entry_id], max_lac)
 
     def send_read(self, ledger_id: int, entry_id: int, sink: Any, *, fence_key: bytes | None = None) -> None:
-        """As ``read``, with the outcome told to a sink."""
+        """As ``read``, with the outcome given to a sink."""
         self._tell_later(self.read(ledger_id, entry_id, fence_key=fence_key), sink)
 
     def send_long_poll(self, ledger_id: int, previous_lac: int, timeout_s: float, sink: Any) -> None:
-        """As ``long_poll``, with the outcome told to a sink."""
+        """As ``long_poll``, with the outcome given to a sink."""
         self._tell_later(self.long_poll(ledger_id, previous_lac, timeout_s), sink)
 
     def send_read_lac(self, ledger_id: int, sink: Any) -> None:
-        """As ``read_lac``, with the outcome told to a sink."""
+        """As ``read_lac``, with the outcome given to a sink."""
         self._tell_later(self.read_lac(ledger_id), sink)
 
     def _tell_later(self, asked: Coroutine[Any, Any, Any], sink: Any) -> None:
@@ -311,7 +311,7 @@ class FakeStore:
         return self.change(metadata)
 
     def change(self, metadata: LedgerMetadata | None) -> Versioned:
-        """Somebody changes (or deletes) the ledger; watches are told soon."""
+        """Somebody changes (or deletes) the ledger; watches fire soon."""
         version = self.versioned.version if self.versioned is not None else 0
         self.versioned = None if metadata is None else Versioned(metadata, version + 1)
         for callback in self.callbacks:

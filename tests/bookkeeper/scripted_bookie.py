@@ -1,4 +1,4 @@
-"""A bookie played by the test: a server on a free loopback port that says exactly what it is told to.
+"""A bookie played by the test: a server on a free loopback port that says exactly what its script has.
 
 Its replies are made with protobuf, not with the encoders of the client, so that the two check each other.
 """
@@ -180,7 +180,7 @@ class Op:
         self._told.set()
 
     async def status(self) -> int:
-        """The status told; that it was told once only is checked, too."""
+        """The status reported; that it was reported once only is checked, too."""
         await self._told.wait()
         assert len(self.statuses) == 1
         return self.statuses[0]

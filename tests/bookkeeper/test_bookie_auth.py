@@ -114,7 +114,7 @@ def test_a_refusal_is_told_to_all_that_wait() -> None:
                     await task
             assert await op.status() == UNAVAILABLE
             assert isinstance(bookie.failure, AuthenticationError)
-            with pytest.raises(AuthenticationError):  # also who comes during the pause is told why
+            with pytest.raises(AuthenticationError):  # also who comes during the pause gets the reason
                 await bookie.read(LEDGER, 0)
             assert server.accepted == 1
 

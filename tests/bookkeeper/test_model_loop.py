@@ -1,4 +1,4 @@
-"""The virtual-time loop: time without waiting, ends that are told, nothing left behind."""
+"""The virtual-time loop: time without waiting, ends that are reported, nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Recovery by chance: random placement, a writer that goes on, bookies out of reach, rival recoverers.
 
-Whatever a writer was told is confirmed is in the recovered ledger, and everybody who recovers sees one end.
+Whatever was confirmed to a writer is in the recovered ledger, and everybody who recovers sees one end.
 Each seed is a run of its own that repeats exactly.
 """
 

@@ -121,7 +121,7 @@ def test_append_awaits_its_confirmation():
 
 
 class Sink:
-    """Notes what it is told, and appends another entry when it is told that one is confirmed."""
+    """Notes what is reported, and appends another entry when one is confirmed."""
 
     def __init__(self, bench: Bench, told: list[object], left: int) -> None:
         self.bench, self.told, self.left = bench, told, left
@@ -148,7 +148,7 @@ def test_a_sink_is_told_at_once_and_may_append():
         assert told == []
         bench[0].reply(0)
         bench[1].reply(0)
-        assert told == [(0, 1), (1, 1)]  # everything is as it is to be before the first one is told
+        assert told == [(0, 1), (1, 1)]  # everything is as it is to be before the first one is reported
         assert bench.writer.last_add_pushed == 3
         bench[0].reply(2)
         bench[1].reply(2)

@@ -26,7 +26,7 @@ LEDGER = LedgerMetadata(1, 1, 1, (Segment(0, ("a:1",)),))
 
 
 class ReplyLoser(Relay):
-    """A relay before ZooKeeper that can lose a reply: what was asked for is done, and nobody is told."""
+    """A relay before ZooKeeper that can lose a reply: what was asked for is done, and nobody is notified."""
 
     def __init__(self, server: ZooKeeperServer) -> None:
         super().__init__(lambda: asyncio.open_connection(server.address, server.port))
@@ -96,7 +96,7 @@ def test_what_changed_while_zookeeper_was_away_is_told(server: ZooKeeperServer) 
         loser.lose_reply_about = b"/cut"
         with pytest.raises(ZooKeeperUnavailableError):
             await znodes.create("/cut")
-        await other.set(path, b"1", 0)  # told by nobody: the watch died with the connection, or is dying
+        await other.set(path, b"1", 0)  # no watch fires: it died with the connection, or is dying
         await data.until(lambda znode: znode.data == b"1")
         assert ZooKeeperState.SUSPENDED in states.all
         await znodes.close()

@@ -2,7 +2,7 @@
 
 The world is the fakes' (``writer_fakes``): bookies that answer late, not, or with an error, metadata that
 others change meanwhile, sometimes a fence. The checks know nothing of how the writer works: they look at what
-callers were told, at what bookies stored, and at what the metadata says.
+callers were answered, at what bookies stored, and at what the metadata says.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class History:
         confirmed_before = list(self.told)
         if failure is None:
             assert all(future.done() for future in self.futures), "an entry is stuck"
-            assert self.told == list(range(len(self.futures))), "told in another order"
+            assert self.told == list(range(len(self.futures))), "reported in another order"
         elif self.fenced:
             assert isinstance(failure, LedgerFencedError | NotEnoughBookiesError)
         else:

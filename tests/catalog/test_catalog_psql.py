@@ -26,7 +26,7 @@ ANSWERED = [
     r"\da", r"\do", r"\dL", r"\dA", r"\dAc", r"\dF", r"\dFp", r"\dd", r"\dconfig", r"\conninfo",
     r"\d pg_class", r"\d information_schema.columns",
 ]  # fmt: skip
-"""Commands whose output differs, because there is less of PostgreSQL, or sizes are not told."""
+"""Commands whose output differs, because there is less of PostgreSQL, or sizes are not known."""
 
 
 def _environment(host: str, port: int, database: str) -> dict[str, str]:

@@ -139,7 +139,9 @@ def answer(cursor: Any, text: str) -> Any:
         cursor.execute(text)
     except (psycopg.Error, herdpy.dbapi.Error) as error:
         state = getattr(error, "sqlstate", None) or repr(error)
-        return "23" if state.startswith("23") else state  # which of several constraints is told, may differ
+        return (
+            "23" if state.startswith("23") else state
+        )  # which of several constraints is reported may differ
     rows = sorted(map(tuple, cursor.fetchall()), key=repr) if cursor.description else None
     return rows, cursor.rowcount
 

@@ -1,4 +1,4 @@
-"""Sessions that insert the same keys at once: no violation is told, no insert is lost."""
+"""Sessions that insert the same keys at once: no violation is reported, no insert is lost."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def bad(_drill: Drill) -> tuple[list[Verdict], DrillHistory]:
 
 
 @pytest.fixture
-def told(monkeypatch, tmp_path):
-    """`told(outcome)`: drills come out so; the answer is the list of the arguments that each was given."""
+def set_outcome(monkeypatch, tmp_path):
+    """`set_outcome(outcome)`: drills come out so; it returns the arguments that each was given."""
 
     def install(outcome: Outcomes) -> list[dict[str, object]]:
         calls: list[dict[str, object]] = []
@@ -86,8 +86,8 @@ def test_list(run):
     assert shown[0].keys() == {"name", "explanation", "faults", "workloads", "seconds"}
 
 
-def test_a_valid_drill(run, told, tmp_path):
-    calls = told(good)
+def test_a_valid_drill(run, set_outcome, tmp_path):
+    calls = set_outcome(good)
     found = run("drill", "kill-leader", "--report", "a.json", "--picture", "a.svg", "--seconds", 9)
     assert found.stdout.startswith("kill-leader, seed 17: VALID\n")
     assert json.loads((tmp_path / "a.json").read_text())["state"] == "valid"
@@ -99,21 +99,21 @@ def test_a_valid_drill(run, told, tmp_path):
     assert call["control"] is None
 
 
-def test_clients_rate_and_seed_are_passed_on(run, told):
-    calls = told(good)
+def test_clients_rate_and_seed_are_passed_on(run, set_outcome):
+    calls = set_outcome(good)
     run("drill", "storm", "--clients", 9, "--rate", 12.5, "--seed", 5)
     assert calls[0]["load"] == ClientLoad(per_job=9, rate_per_s=12.5)
     assert calls[0]["seed"] == 5
 
 
-def test_json_is_the_report(run, told, tmp_path):
-    told(good)
+def test_json_is_the_report(run, set_outcome, tmp_path):
+    set_outcome(good)
     shown = json.loads(run("drill", "kill-leader", "--json", "--report", "r.json").stdout)
     assert shown == json.loads((tmp_path / "r.json").read_text())
 
 
-def test_a_violation_ends_with_1_keeps_the_history_and_says_how_to_see_it_again(run, told, tmp_path):
-    told(bad)
+def test_a_violation_ends_with_1_keeps_the_history_and_says_how_to_see_it_again(run, set_outcome, tmp_path):
+    set_outcome(bad)
     text = run("drill", "pause-leader", "--seconds", 20, "--picture", "bad.svg", code=1).stdout
     assert text.startswith("pause-leader, seed 17: VIOLATED\n")
     assert "the smallest history that shows it: not linearizable in registers" in text
@@ -131,31 +131,31 @@ def test_a_violation_ends_with_1_keeps_the_history_and_says_how_to_see_it_again(
     assert "herdpy drill judge pause-leader-17.jsonl" in (tmp_path / "again.svg").read_text()
 
 
-def test_a_kept_history_of_a_valid_drill_is_judged_again(run, told, tmp_path):
+def test_a_kept_history_of_a_valid_drill_is_judged_again(run, set_outcome, tmp_path):
     history = stale_read_history()
     del history.operations[2]
-    told(lambda _drill: (judge_again(history), history))
+    set_outcome(lambda _drill: (judge_again(history), history))
     run("drill", "kill-leader", "--history", "kept.jsonl")
     text = run("drill", "judge", "kept.jsonl").stdout
     assert text.startswith("kill-leader, seed 17: VALID\n")
     assert "3 servers" in text
 
 
-def test_what_cannot_be_decided_does_not_pass(run, told):
+def test_what_cannot_be_decided_does_not_pass(run, set_outcome):
     verdict = Verdict.of("registers", [Anomaly("undecided", "too many at once")], "31 operations")
-    told(lambda _drill: ([verdict], DrillHistory()))
+    set_outcome(lambda _drill: ([verdict], DrillHistory()))
     assert "UNDECIDED" in run("drill", "kill-leader", code=1).stdout
 
 
-def test_a_skipped_drill_ends_with_3_and_the_reason(run, told):
-    told(lambda _drill: None)
+def test_a_skipped_drill_ends_with_3_and_the_reason(run, set_outcome):
+    set_outcome(lambda _drill: None)
     text = run("drill", "partition-leader", code=3).stdout
     assert text.startswith("partition-leader, seed 17: SKIPPED\n")
     assert "partition-leader: needs root" in text
 
 
-def test_a_drill_that_could_not_be_carried_out_ends_with_3(run, told):
-    told(lambda _drill: DrillError("no server came to lead"))
+def test_a_drill_that_could_not_be_carried_out_ends_with_3(run, set_outcome):
+    set_outcome(lambda _drill: DrillError("no server came to lead"))
     shown = run("drill", "kill-leader", code=3)
     assert shown.stderr.startswith("error: the drill could not be carried out: no server came to lead\nHINT:")
     assert shown.stdout == ""
@@ -175,8 +175,8 @@ def test_a_drill_that_could_not_be_carried_out_ends_with_3(run, told):
         (["--sed"], "--sed"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_runs_nothing(run, told, arguments, message):
-    calls = told(good)
+def test_wrong_usage_ends_with_2_and_runs_nothing(run, set_outcome, arguments, message):
+    calls = set_outcome(good)
     assert message in " ".join(run("drill", *arguments, code=2).stderr.split())
     assert calls == []
 
@@ -187,9 +187,9 @@ def test_a_file_that_is_no_history(run, tmp_path):
     assert "x.jsonl, line 1" in run("drill", "judge", path, code=2).stderr
 
 
-def test_all(run, told, tmp_path):
+def test_all(run, set_outcome, tmp_path):
     outcomes = {"pause-leader": bad, "partition-leader": lambda _drill: None}
-    calls = told(lambda drill: outcomes.get(drill.name, good)(drill))
+    calls = set_outcome(lambda drill: outcomes.get(drill.name, good)(drill))
     text = run(
         "drill", "all", "--report", "all.json", "--pictures", "pictures", "--seconds", 5, code=1
     ).stdout
@@ -206,13 +206,13 @@ def test_all(run, told, tmp_path):
     assert len(list((tmp_path / "pictures").glob("*.svg"))) == len(DRILLS)
 
 
-def test_all_with_nothing_worse_than_a_skipped_one_is_well(run, told):
-    told(lambda drill: None if drill.name == "storm" else good(drill))
+def test_all_with_nothing_worse_than_a_skipped_one_is_well(run, set_outcome):
+    set_outcome(lambda drill: None if drill.name == "storm" else good(drill))
     assert "1 skipped" in run("drill", "all").stdout
 
 
-def test_all_goes_on_behind_one_that_could_not_be_carried_out(run, told):
-    told(lambda drill: DrillError("no Java") if drill.name == "kill-leader" else good(drill))
+def test_all_goes_on_behind_one_that_could_not_be_carried_out(run, set_outcome):
+    set_outcome(lambda drill: DrillError("no Java") if drill.name == "kill-leader" else good(drill))
     shown = run("drill", "all", "--json", code=3)
     assert "kill-leader: could not be carried out: no Java" in shown.stderr
     document = json.loads(shown.stdout)

@@ -227,13 +227,13 @@ def test_errors_say_what_is_wrong(
         assert "refused" in run("import", dead, file, "-t", "t", code=1).stderr
     bob = f"herdpy://bob:secret@127.0.0.1:{server.port}/test"
     for arguments in (("export", bob, "t", out), ("import", bob, file, "-t", "t")):
-        told = run(*arguments, code=1).stderr
-        assert "28P01" in told
-        assert "secret" not in told
+        message = run(*arguments, code=1).stderr
+        assert "28P01" in message
+        assert "secret" not in message
     run("export", bob.replace("secret", "right"), "t", tmp_path / "whole.csv")
     assert 'there is no table "u"' in run("export", url, "u", out, code=1).stderr
     assert "there is no table u" in run("import", url, file, "-t", "u", "--append", code=1).stderr
-    for sql, told in (
+    for sql, message in (
         ("SELECT 1 / 0 AS x", "22012: division by zero"),
         ("SELECT 10 / (5000 - k) AS x FROM generate_series(1, 20000) AS s (k)", "22012: division by zero"),
         ("SELECT nothing FROM t", '42703: column "nothing" does not exist'),
@@ -241,10 +241,10 @@ def test_errors_say_what_is_wrong(
         ("SELECT 1; SELECT 2", "42601"),
         ("DELETE FROM t", "this statement gives no rows"),
     ):
-        assert told in run("export", url, "--query", sql, out, code=1).stderr, sql
+        assert message in run("export", url, "--query", sql, out, code=1).stderr, sql
         assert not out.exists()
-    told = run("export", url, "--query", "DELETE FROM t RETURNING k", out, code=1).stderr
-    assert "25006: cannot execute DELETE in a read-only transaction" in told
+    message = run("export", url, "--query", "DELETE FROM t RETURNING k", out, code=1).stderr
+    assert "25006: cannot execute DELETE in a read-only transaction" in message
     assert conn.execute("SELECT count(*) FROM t").fetchone() == (1,)
     assert "exists already" in run("export", url, "t", tmp_path / "whole.csv", code=2).stderr
 
@@ -253,8 +253,8 @@ def test_bad_rows_stop_an_import_or_are_kept_aside(run: Any, conn: Any, url: str
     conn.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, n SMALLINT CHECK (n > 0), v VARCHAR(3))")
     file = tmp_path / "dirty.csv"
     file.write_text("k,n,v\n1,10,a\n2,ten,b\n3,-1,c\n1,5,d\n4,5,long\n5,7,e\n")
-    told = run("import", url, file, "-t", "t", code=1).stderr
-    assert f"{file}:3: column n: invalid input syntax for type smallint" in told
+    message = run("import", url, file, "-t", "t", code=1).stderr
+    assert f"{file}:3: column n: invalid input syntax for type smallint" in message
     assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
     out = json.loads(run("import", url, file, "-t", "t", "--on-error", "skip", "--json").stdout)
     rejects = tmp_path / "dirty.csv.rejects.jsonl"

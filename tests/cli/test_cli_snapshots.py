@@ -15,11 +15,11 @@ def test_a_directory_is_published_and_listed(run, db: Path, tmp_path: Path):
     run(
         "sql", db, "-c", "CREATE TABLE t (x int PRIMARY KEY, s text); INSERT INTO t VALUES (1, 'a'), (2, 'b')"
     )
-    told = json.loads(run("snapshot", "publish", db, "--to", place, "--json").stdout)
+    document = json.loads(run("snapshot", "publish", db, "--to", place, "--json").stdout)
     (ref,) = snapshots(str(place), "default")
-    assert (told["url"], told["lsn"]) == (str(place), str(ref.lsn))
+    assert (document["url"], document["lsn"]) == (str(place), str(ref.lsn))
     manifest = load(ref)
-    assert told["time_us"] == manifest.time_us <= manifest.created_us
+    assert document["time_us"] == manifest.time_us <= manifest.created_us
     table = manifest.table("t")
     assert table is not None
     read = pa.Table.from_batches(list(read_batches(ref, table.files, ["x", "s"])))
@@ -44,10 +44,10 @@ def test_damage_is_found_when_it_is_looked_for(run, db: Path, tmp_path: Path):
     data[40] ^= 1
     file.write_bytes(data)
     assert "checksum" not in run("snapshot", "list", place, "--tablespace", "herd").stdout
-    told = json.loads(
+    document = json.loads(
         run("snapshot", "list", place, "--tablespace", "herd", "--check", "--json", code=1).stdout
     )
-    assert file.name in told[0]["problem"]
+    assert file.name in document[0]["problem"]
     assert json.loads(run("snapshot", "list", place, "--json").stdout) == []
 
 

@@ -150,7 +150,7 @@ def test_pg_locks_has_them_as_in_postgres(sessions: Callable[[], Any], postgres:
 
 @pytest.mark.parametrize("first", ["advisory", "row"])
 def test_a_deadlock_with_a_lock_of_a_row_is_found(sessions: Callable[[], Any], first: str) -> None:
-    """Whichever of the two is waited for first: who would wait for ever is told so, and the other goes on."""
+    """Whichever of the two is waited for first: who would wait for ever fails, and the other goes on."""
     one, two = sessions(), sessions()
     row = "UPDATE lib_author SET born = born WHERE name = 'ann'"
     one.execute("BEGIN")
@@ -172,7 +172,7 @@ def test_a_deadlock_with_a_lock_of_a_row_is_found(sessions: Callable[[], Any], f
             (one.info.backend_pid, False),
             (two.info.backend_pid, True),
         ]
-    asks[0].execute("SET lock_timeout = '20s'")  # who is not told would get 55P03
+    asks[0].execute("SET lock_timeout = '20s'")  # who gets no such error would get 55P03
     with pytest.raises(psycopg.errors.DeadlockDetected):
         asks[0].execute(asks[1])
     waiting.join(30)

@@ -1,7 +1,7 @@
 """What database browsers ask of the catalog (DBeaver, pgAdmin and DataGrip ask such questions) is answered.
 
 The questions are in ``introspection``, written for these tests. Those of tables get the rows that PostgreSQL
-gives; those of the server get its columns, each of a type that can be told from another.
+gives; those of the server get its columns, each of a type that can be distinguished from another.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class NodeProcess:
                 return dict(word)
 
     def all(self, what: str) -> list[dict[str, Any]]:
-        """Everything of a kind that it has told by now."""
+        """Everything of a kind that it has reported by now."""
         while not self._lines.empty():
             self.told.append(json.loads(self._lines.get()))
         return [word for word in self.told if word["what"] == what]

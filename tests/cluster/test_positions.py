@@ -144,7 +144,7 @@ def test_nothing_is_trimmed_past_a_replica_or_a_reader(world: World) -> None:
 
 
 def test_a_reader_that_comes_while_the_leader_trims(world: World) -> None:
-    """Whoever comes second sees the other: the lease holds, or the reader is told that it does not."""
+    """Whoever comes second sees the other: the lease holds, or the reader learns that it does not."""
 
     async def program() -> None:
         paths = paths_of(world)
@@ -165,7 +165,7 @@ def test_a_reader_that_comes_while_the_leader_trims(world: World) -> None:
             floor = await claim_trim(meddler, paths, checkpoint, (), retention_s=60)  # type: ignore[arg-type]
             (found,) = outcome
             if isinstance(found, PositionTrimmedError):
-                assert moment == "set"  # the first claim had been told already
+                assert moment == "set"  # the first claim had been reported already
             else:
                 assert floor == LSN(1, 0)
                 await found.release()  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def test_a_reader_that_comes_while_the_leader_trims(world: World) -> None:
 
 
 def test_only_what_was_announced_is_trimmed(world: World) -> None:
-    """A reader that moves on while the leader claims frees more, which nobody was told of."""
+    """A reader that moves on while the leader claims frees more, which nobody was notified of."""
 
     async def program() -> None:
         paths = paths_of(world)

@@ -1,4 +1,4 @@
-"""What is published is told by compare-and-set; leases on snapshots; who publishes. Modelled and real."""
+"""What is published is recorded by compare-and-set; leases on snapshots; who publishes. Modelled and real."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def in_child(work) -> str:
     if child == 0:
         try:
             answer = work()
-        except BaseException as error:  # noqa: BLE001 - told to the parent
+        except BaseException as error:  # noqa: BLE001 - reported to the parent
             answer = f"{type(error).__name__}: {error}"
         os.write(writing, answer.encode())
         os._exit(0)

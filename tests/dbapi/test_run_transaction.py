@@ -21,7 +21,7 @@ def ready(conn):
 
 
 class Unlucky:
-    """Inserts a row, then has bad luck as often as it is told."""
+    """Inserts a row, then fails as often as it is asked to."""
 
     def __init__(self, *errors):
         self.errors = list(errors)

@@ -70,7 +70,7 @@ def await_process(directory: Path, name: str) -> ProcessIdentity:
 
 
 def processes_of(directory: Path) -> dict[int, str]:
-    """The processes, by id, that were told of the directory and have not ended."""
+    """The processes, by id, that were given the directory and have not ended."""
     mine = os.fsencode(directory)
     found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):

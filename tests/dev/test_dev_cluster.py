@@ -197,7 +197,7 @@ def test_start_ends_when_the_process_is_killed_meanwhile(cluster):
     waiting.join(60)
     assert not waiting.is_alive()
     cluster.start("server-1")
-    # Killed before it looked, it has started another itself; killed after, it was told of the end.
+    # Killed before it looked, it has started another itself; killed after, it was notified of the end.
     assert all("server-1" in str(error) for error in failures)
 
 

@@ -24,7 +24,7 @@ class Statement:
     Attributes:
         params: of each parameter the type it was made for, and its text or None.
         ordered: rows come in an order that the statement fixes wholly.
-        loose: several rows may fail in several ways: which is told (of classes 22 and 23) is open.
+        loose: several rows may fail in several ways: which is reported (of classes 22 and 23) is open.
         typed: HerdPy gets Python objects for its parameters, not texts.
     """
 

@@ -1,4 +1,4 @@
-"""Clients in threads: all levels and ways are among them, and what goes wrong with one is told."""
+"""Clients in threads: all levels and ways are among them, and what goes wrong with one is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVELS = ("READ UNCOMMITTED", "READ COMMITTED")
 
 
 class Noting(Workload):
-    """Notes its clients, and fails where it is told to."""
+    """Notes its clients, and fails where it has to."""
 
     name = "noting"
     summary = "notes"
@@ -76,9 +76,9 @@ def test_levels_ways_and_isolation_levels_come_in_turn() -> None:
 def test_a_client_that_fails_is_told() -> None:
     made = clients_of(Recorder(), Noting(ZeroDivisionError("by nought")))
     made.start()
-    with pytest.raises(ClientError, match="ZeroDivisionError: by nought") as told:
+    with pytest.raises(ClientError, match="ZeroDivisionError: by nought") as caught:
         made.stop()
-    assert isinstance(told.value.__cause__, ZeroDivisionError)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
     with pytest.raises(ClientError):
         made.check()
 

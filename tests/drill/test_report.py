@@ -39,7 +39,7 @@ OPEN = Verdict.of("registers", [Anomaly(UNDECIDED, "too many at once")], "31 ope
         ([], {}, DrillState.SKIPPED),
         ([GOOD], {"was_skipped": True}, DrillState.SKIPPED),
         ([BAD], {"was_skipped": True}, DrillState.VIOLATED),
-        ([Verdict("odd", False, "no anomaly told")], {}, DrillState.VIOLATED),
+        ([Verdict("odd", False, "no anomaly reported")], {}, DrillState.VIOLATED),
     ],
 )
 def test_states(verdicts, more, state):

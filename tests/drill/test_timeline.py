@@ -71,7 +71,7 @@ def test_nobody_tries_and_that_is_no_gap():
 
 def test_what_returns_when_clients_were_told_to_stop_is_no_gap():
     looks = [write(1.2, 8.0), write(2.0, 9.0), write(9.0, 9.1)]
-    events = [Event(1.5, "phase", "clients are told to stop", {"phase": "quiet"})]
+    events = [Event(1.5, "phase", "clients are stopped", {"phase": "quiet"})]
     line = timeline_of(DrillHistory([write(0.0, 1.0), write(1.0, 1.4), *looks], events))
     assert line.gaps[WRITE] == Gap(0.0, 1.0)
     assert line.latencies[BEFORE][WRITE].count == 2

@@ -1,4 +1,4 @@
-"""After every step that changes a disk an error comes: what was told is true, and the directory opens again.
+"""After every step that changes a disk an error comes: answers are true, and the directory opens again.
 
 The steps are not named here: ``no_return/doors.py`` counts the calls themselves.
 """

@@ -1,4 +1,4 @@
-"""What the writers of a load are told to stage: columns, types, and values for what they do not have."""
+"""What the writers of a load have to stage: columns, types, and values for what they do not have."""
 
 from __future__ import annotations
 

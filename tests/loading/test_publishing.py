@@ -148,7 +148,7 @@ def test_a_load_is_done_once(db):
 
 
 def test_two_who_publish_the_same_load_at_once(db):
-    """The second waits for the first, and is told what that came to."""
+    """The second waits for the first, and gets its outcome."""
     db("CREATE TABLE t (id int PRIMARY KEY)")
     batch = db.batch("t", "append", id=[1, 2])
     began, go_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets what was not synced, and that can be told to fail.
+"""A disk in memory that forgets what was not synced, and that can be made to fail.
 
 It stands where ``herdpy.log.file_ledger.OsFiles`` does. What a power cut leaves is chosen by the test:
 nothing unsynced, or some of the unsynced writes, whole or cut at a byte or by sectors.

@@ -1,4 +1,4 @@
-"""A disk that fails: what each append is told is true, reads go on, and writing works again."""
+"""A disk that fails: what each append reports is true, reads go on, and writing works again."""
 
 import errno
 

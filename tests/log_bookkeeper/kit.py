@@ -73,7 +73,7 @@ class Node:
         return log
 
     async def contents(self) -> list[int]:
-        """All that is in the log, read as a follower reads it once the writer has told what is confirmed."""
+        """All that is in the log, read as a follower reads it once its writer reported it as confirmed."""
         await asyncio.sleep(1)
         return await numbers(self.follow().read(START))
 

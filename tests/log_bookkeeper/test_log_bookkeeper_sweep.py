@@ -55,7 +55,7 @@ async def _swept(place: Place) -> None:
     for number in range(22, 40):
         await new.append(transaction(number))
     new_making = await _made(new, b)
-    assert await new.asweep() == []  # the old leader may still be told that it wrote to it
+    assert await new.asweep() == []  # a write of the old leader may still be acknowledged
     await asyncio.sleep(OWNERSHIP_S + 1)
     place.cluster.network.heal("a", "zookeeper")
     assert await old.asweep() == []
@@ -93,7 +93,7 @@ def _while_it_is_made(self: OwnLedgers, ledger_id: int, custom: Custom) -> bool:
 
 
 def _at_once(self: OwnLedgers, ledger_id: int, custom: Custom) -> bool:
-    """An earlier leader's ledgers are deleted while it may still be told that it wrote to them."""
+    """An earlier leader's ledgers are deleted while its writes to them may still be acknowledged."""
     self._began_s = -float("inf")
     return _IS_ORPHAN(self, ledger_id, custom)
 

@@ -101,12 +101,12 @@ def test_every_field_of_an_error_arrives(connection: psycopg.Connection[Any]) ->
 
 
 def test_notices_arrive(connection: psycopg.Connection[Any]) -> None:
-    told: list[str | None] = []
-    connection.add_notice_handler(lambda diagnosis: told.append(diagnosis.sqlstate))
+    codes: list[str | None] = []
+    connection.add_notice_handler(lambda diagnosis: codes.append(diagnosis.sqlstate))
     connection.execute("BEGIN")
     connection.execute("BEGIN")
     connection.execute("ROLLBACK")
-    assert told == ["25001"]
+    assert codes == ["25001"]
 
 
 @pytest.mark.parametrize("binary", [False, True])

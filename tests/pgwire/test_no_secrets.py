@@ -1,4 +1,4 @@
-"""No password of a role is told: not by a log, the audit log, pg_stat_activity, an error, or any file."""
+"""No password of a role is shown: not by a log, the audit log, pg_stat_activity, an error, or any file."""
 
 from __future__ import annotations
 
@@ -89,5 +89,5 @@ def test_passwords_are_nowhere(telling: ThreadServer, lines: list[str], tmp_path
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 3
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
-    for told in (*lines, *(one.decode("utf-8", "replace") for one in seen)):
-        assert SECRET not in told
+    for text in (*lines, *(one.decode("utf-8", "replace") for one in seen)):
+        assert SECRET not in text

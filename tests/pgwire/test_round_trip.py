@@ -86,7 +86,7 @@ def led(server: ThreadServer, seed: int) -> list[tuple[str, bytes]]:
     with Wire(server.address) as wire:
         wire.start()
         wire.ask(query("CREATE TABLE IF NOT EXISTS rt (a INT PRIMARY KEY, b TEXT, c INT)"))
-        wire.ask(query("DELETE FROM rt"))  # its id is told with each row
+        wire.ask(query("DELETE FROM rt"))  # each row comes with its id
         wire.ask(query("INSERT INTO rt VALUES (1, 'one', 1), (2, NULL, 2), (3, 'three', NULL)"))
         wire.ask(query("SET lock_timeout = '20ms'"))
         for name, sql in STATEMENTS.items():

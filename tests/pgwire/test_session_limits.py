@@ -190,13 +190,13 @@ def test_the_sessions_of_a_querys_rows_are_signalled_and_no_others(roles: list[s
 def test_a_session_that_is_not_there_is_warned_of(roles: list[str]) -> None:
     found = []
     for dsn in roles:
-        told: list[Any] = []
+        notices: list[Any] = []
         with as_user(dsn, "ann") as asker:
             asker.add_notice_handler(
-                lambda one, told=told: told.append((one.severity, one.sqlstate, one.message_primary))
+                lambda one, notices=notices: notices.append((one.severity, one.sqlstate, one.message_primary))
             )
-            told.append(asker.execute("SELECT pg_cancel_backend(3999999)").fetchone())
-        found.append(told)
+            notices.append(asker.execute("SELECT pg_cancel_backend(3999999)").fetchone())
+        found.append(notices)
     assert found[0] == found[1]
 
 

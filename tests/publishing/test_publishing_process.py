@@ -174,7 +174,7 @@ def test_what_is_there_is_not_written_again(source: Source, tmp_path: Path) -> N
 
 
 def test_others_go_as_decided(source: Source, tmp_path: Path) -> None:
-    """The server is told what is there, newest first, and what it keeps stays."""
+    """The server learns what is there, newest first, and what it keeps stays."""
     source.run("CREATE TABLE t (x int PRIMARY KEY)")
     told: list[Snapshots] = []
     lsns: list[LSN] = []
@@ -287,7 +287,7 @@ def test_a_process_that_says_nothing_is_killed(
 
 
 def test_places_that_refuse(source: Source, tmp_path: Path) -> None:
-    """A file where the directory should be, and a scheme that nobody knows, are told as they are."""
+    """A file where the directory should be, and a scheme that nobody knows, are reported as they are."""
     source.run("CREATE TABLE t (x int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     source.checkpoint()
     (tmp_path / "file").write_text("")

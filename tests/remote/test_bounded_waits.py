@@ -1,4 +1,4 @@
-"""Nothing waits for ever, and whoever waits can be told to stop: searches, requests, forked children."""
+"""Nothing waits for ever, and whoever waits can be stopped: searches, requests, forked children."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_characteristics_are_kept_wherever_the_connection_is_cut(conn, proxy, di
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_transaction_that_only_reads_stays_so_wherever_the_connection_is_cut(conn, proxy, after):
-    """Either its end is told as lost, or the next one only reads, too."""
+    """Either its end is reported as lost, or the next one only reads, too."""
     conn.execute("SET default_transaction_read_only = off")
     proxy.watch = cutter = Cutter()
     at = 0

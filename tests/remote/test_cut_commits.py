@@ -1,4 +1,4 @@
-"""Connections cut at every message of a commit: each row is there exactly once, and what is told is true."""
+"""Connections cut at every message of a commit: each row is there exactly once, and answers are true."""
 
 from __future__ import annotations
 

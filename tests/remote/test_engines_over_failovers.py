@@ -58,7 +58,7 @@ def look_again(engine, who, open_one, lost):
 
 
 def test_engines_follow_the_leader(cluster):
-    """A transaction that was open is lost and told so; the connections go on, and none leaves its pool."""
+    """A transaction that was open is reported as lost; the connections go on, and none leaves its pool."""
     first, *others = [f"127.0.0.1:{one.sql_port}" for one in cluster.status().servers]
     hosts = f"herdpy://{first}/herdpy?hosts={','.join(others)}"
     zookeeper = f"herdpy+zk://{cluster.zookeeper}/herdpy?tablespace=herdpy"

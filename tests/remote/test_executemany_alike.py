@@ -85,10 +85,10 @@ def copies(monkeypatch):
 
 
 NOT_AS_EMBEDDED = {
-    "update of sizes": "there a parameter has the type of its place; servers are told Python's",
+    "update of sizes": "there a parameter has the type of its place; servers get Python's",
     "int2 overflow": "as above",
     "two errors": "there all parameters are looked at before the first row is written",
-    "time with zone": "there is no such type of parameters, which is told in other words",
+    "time with zone": "there is no such type of parameters, which is reported in other words",
     "json for a number": "to servers a list goes without a type, since its place may be an array's",
 }
 

@@ -1,4 +1,4 @@
-"""A leader that servers reach and clients do not: clients and operators are told, and any server moves it."""
+"""A leader that servers reach and clients do not: clients and operators learn it, and any server moves it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MORE = 5
 
 
 class Counted:
-    """Transactions that were told to be done, by threads and by tasks, and waiting for more of them."""
+    """Transactions that were acknowledged, by threads and by tasks, and waiting for more of them."""
 
     def __init__(self) -> None:
         self.told: list[int] = []

@@ -1,6 +1,6 @@
 """The driver and three servers of which one leads: killed, frozen, and restarted one by one under load.
 
-Half the clients are told the servers, the others their ZooKeeper.
+Half the clients are given the servers, the others their ZooKeeper.
 """
 
 from __future__ import annotations

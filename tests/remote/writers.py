@@ -1,4 +1,4 @@
-"""Clients that keep writing, each in its own way; what they were told is held against the rows."""
+"""Clients that keep writing, each in its own way; their answers are compared with the rows."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Writers:
                 self._progress.notify_all()
 
     def await_progress(self, writes: int = 5, timeout_s: float = 60.0) -> None:
-        """Return when every client was told of so many more writes that they are done."""
+        """Return when so many more writes of every client are acknowledged."""
         goal = {name: len(numbers) + writes for name, numbers in self.told.items()}
 
         def reached() -> bool:

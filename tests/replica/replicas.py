@@ -148,7 +148,7 @@ def load(cluster: LocalCluster, table: str, size: int = 200) -> Iterator[Load]:
                     made.acknowledged.append(number)
                     if len(made.acknowledged) > 50:
                         made.going.set()
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             made.errors.append(error)
             made.going.set()
 

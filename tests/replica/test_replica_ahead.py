@@ -133,12 +133,12 @@ async def go_on(world: World) -> tuple[Node, Node, LSN]:
     await accept_the_loss(ahead, evidence.ledger_id)
     await until(lambda: leads(behind))
     await until(lambda: state(ahead) is ReplicaState.AHEAD)
-    await asyncio.sleep(1.0)  # what is told of it is written
+    await asyncio.sleep(1.0)  # what is reported of it is written
     return behind, ahead, evidence
 
 
 async def problems(node: Node) -> list[str]:
-    """What the replicas have told of themselves."""
+    """What the replicas have reported of themselves."""
     paths = node.coordination.layout.tablespace(NAME)
     found = await node.begin(read_needs(node.znodes, paths), "needs")
     return [one.problem for one in found.replicas.values() if one.problem]

@@ -43,7 +43,7 @@ def table(cluster: LocalCluster) -> None:
 
 
 def check(cluster: LocalCluster) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """The rows of CHECK TABLESPACE, and what else is told."""
+    """The rows of CHECK TABLESPACE, and what else is reported."""
     told: list[str] = []
     with connect(cluster, await_leader(cluster)) as connection:
         connection.add_notice_handler(lambda notice: told.append(str(notice.message_primary)))

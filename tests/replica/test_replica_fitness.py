@@ -239,7 +239,7 @@ def test_after_a_failed_takeover_others_go_first(play: Play) -> None:
         assert world.replica.unfit is not None
         assert "no quorum" in world.replica.unfit
         assert await world.fitness.lacks() == world.replica.unfit
-        own = msgspec.structs.replace(_other(), node="a")  # as it was told before
+        own = msgspec.structs.replace(_other(), node="a")  # as it was reported before
         world.others = [own, _other(unfit="it could not, either")]
         assert await world.fitness.lacks() is None
 

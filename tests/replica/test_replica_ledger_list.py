@@ -1,4 +1,4 @@
-"""A ledger list that grows because somebody is behind: it is told, and then the slowest are let go."""
+"""A ledger list that grows because somebody is behind: it is reported, and then the slowest are let go."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _fill(world: World) -> None:
     assert gone >= replica.log.state.base
     slow.resume()
     while slow.replica is None or "begins after" not in (slow.replica.problem or ""):
-        await asyncio.sleep(0.5)  # it is told that it has to be seeded
+        await asyncio.sleep(0.5)  # it is notified that it has to be seeded
 
 
 async def _problems(node: Node) -> list[str]:

@@ -48,7 +48,7 @@ def call(cluster: LocalCluster, node: str, method: str, request: Any) -> Any:
 
 
 def record(cluster: LocalCluster) -> dict[str, Any]:
-    """What is told of published snapshots; {} as long as there is nothing."""
+    """What is reported of published snapshots; {} as long as there is nothing."""
     with ClusterZnodes(cluster.zookeeper) as znodes:
         found = znodes.read("/herdpy/tablespaces/herdpy/published")
     return {} if found is None else json.loads(found)

@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 class Writers:
-    """Threads that insert rows of their own and note what they were told.
+    """Threads that insert rows of their own and record their answers.
 
     Attributes:
         done, not_done, unknown: ids of rows.
@@ -132,14 +132,14 @@ class Writers:
         return True
 
     def check(self, cluster: LocalCluster) -> None:
-        """Every replica has the same rows: all that were acknowledged, none that was told as not done."""
+        """Every replica has the same rows: all that were acknowledged, none that was reported as not done."""
         leader = await_leader(cluster)
         rows = run(cluster, leader, f"SELECT id, writer FROM w WHERE id > {self._base} ORDER BY id")
         position = replica_status(cluster, leader)["applied"]
         there = {row[0] for row in rows}
         assert len(there) == len(rows)
         assert not self.done - there, "acknowledged rows are lost"
-        assert not there & self.not_done, "rows are there that were told as not done"
+        assert not there & self.not_done, "rows are there that were reported as not done"
         assert there <= self.done | self.unknown
         for node in followers(cluster, leader):
             found = run(
@@ -175,7 +175,7 @@ _bases = iter(range(0, 10**12, 10**6))
 
 @contextmanager
 def writing(cluster: LocalCluster) -> Iterator[Writers]:
-    """Writers that write during the block; then everything is held against what they were told."""
+    """Writers that write during the block; then everything is compared with their answers."""
     writers = Writers(cluster, next(_bases))
     writers.start()
     try:
@@ -232,7 +232,7 @@ class _Sleeper:
         os.kill(self._pid, signal.SIGCONT)
 
     def expect_refusal(self) -> None:
-        """It does not answer a linearizable read, although nobody has told it yet that it leads no more."""
+        """It does not answer a linearizable read, although it does not know yet that it leads no more."""
         with pytest.raises(psycopg.Error) as refused:
             self._connection.execute("SELECT count(*) FROM w WHERE id = 1")
         assert refused.value.sqlstate in ("HP003", "57P03", "40001"), refused.value

@@ -217,10 +217,10 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(start, tmp_path):
         listener.bind(str(tmp_path / "notify"))
         listener.settimeout(60)
         server = start(NOTIFY_SOCKET=str(tmp_path / "notify")).ready()
-        told = [listener.recv(4096).decode() for _ in range(2)]
+        messages = [listener.recv(4096).decode() for _ in range(2)]
         server.stop()
-        told.append(listener.recv(4096).decode())
-    assert told == [
+        messages.append(listener.recv(4096).decode())
+    assert messages == [
         "STATUS=opening the database",
         f"READY=1\nSTATUS=serving {server.data}",
         "STOPPING=1",

@@ -119,5 +119,5 @@ def test_lists_databases_and_users(shared_server: RunningServer, tmp_path: Path)
     )
     assert "test" in databases
     assert roles == ["herdpy"]
-    told = 'You are connected to database "test" as user "herdpy" on host "127.0.0.1" at port'
-    assert f'{told} "{shared_server.port}".' in shown.stdout
+    greeting = 'You are connected to database "test" as user "herdpy" on host "127.0.0.1" at port'
+    assert f'{greeting} "{shared_server.port}".' in shown.stdout

@@ -154,7 +154,7 @@ def test_a_call_that_is_given_up_leaves_nothing(server, channel):
         other.autocommit = False
         other.execute(f"INSERT INTO {name} VALUES (2, 'theirs')")
         call = stub.Publish(pb.PublishLoadRequest(load_id="left", table=name, mode=1, parts=[part]))
-        next(iter(call))  # it is told after a while that there is no progress
+        next(iter(call))  # after a while no progress is reported
         call.cancel()
         with server.connect() as third:
             third.execute("SET lock_timeout = '60s'")

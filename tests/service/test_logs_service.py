@@ -27,7 +27,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Iterator[RunningServer]:
-    """One that publishes when it is told to, and keeps no more of the log than it must."""
+    """One that publishes when it is asked to, and keeps no more of the log than it must."""
     running = RunningServer(
         tmp_path_factory.mktemp("shared") / "data",
         *("--set", f"publish.url={place}", "--set", "publish.keep=1"),

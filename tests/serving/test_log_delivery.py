@@ -16,7 +16,7 @@ from tests.log.conftest import Disk, Kit
 
 
 class Loop:
-    """A log on the running loop, what its hook was told, and the order of what was resolved."""
+    """A log on the running loop, what its hook was called with, and the order of what was resolved."""
 
     def __init__(self, acknowledge: Callable[[Any, Any], None] | None = None) -> None:
         self.disk = Disk()
@@ -172,7 +172,7 @@ def test_what_is_appended_between_a_failure_and_the_word_of_it_fails_too(on_loop
         await asyncio.sleep(0)  # the flusher is woken
         assert failed.wait(60)
         del loop.disk.fail["pwrite"]
-        second = loop.append(2)  # nobody has told the loop yet
+        second = loop.append(2)  # the loop is not notified yet
         assert await errors_of([first, second]) == ["LogFullError", "LogFullError"]
         await _result(loop.append(3))
         assert Kit.numbers(loop.log) == [3]

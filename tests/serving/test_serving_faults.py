@@ -41,7 +41,7 @@ def test_a_full_disk_gives_each_its_own_answer(tmp_path: Path, on_loop) -> None:
             open_one = asyncio.ensure_future(
                 sql(database, "UPDATE t SET b = b + 1 WHERE a = 1", session=session)
             )
-            await open_one  # a count is told before what it counts is durable, rows are not
+            await open_one  # a count is reported before what it counts is durable, rows are not
             await sql(database, "SAVEPOINT s", session=session)
             rows = asyncio.ensure_future(sql(database, "SELECT b FROM t WHERE a = 1", session=session))
             for _ in range(5):
@@ -51,7 +51,7 @@ def test_a_full_disk_gives_each_its_own_answer(tmp_path: Path, on_loop) -> None:
                 ("53100", "not done"),
                 ("53100", "not done"),
                 ("40001", "not done"),  # what it read is gone
-                ("40001", "not done"),  # and what it was told of
+                ("40001", "not done"),  # and what was reported of it
                 ("40001", "not done"),
             ]
             await sql(database, "ROLLBACK TO s", session=session)

@@ -53,7 +53,7 @@ BAD_VALUES = {"c": {"abcd"}, "v": {"abcd"}, "j": {"{"}}
 
 
 def has_one_bad_value(row: dict[str, Any]) -> bool:
-    """Of several the way decides which is told first, as it does in PostgreSQL."""
+    """Of several the way decides which is reported first, as it does in PostgreSQL."""
     return sum(row[name] in bad for name, bad in BAD_VALUES.items()) <= 1
 
 

@@ -82,7 +82,9 @@ def test_portals_give_their_rows_in_parts(client: Client) -> None:
         ([], "SELECT 0", True),
     ]
     session.bind("q", "")
-    exact = [client.execute("q", 3) for _ in range(2)]  # as many as there are: that it was all is told later
+    exact = [
+        client.execute("q", 3) for _ in range(2)
+    ]  # as many as there are: only the next one says that it was all
     assert [(one.tag, one.is_complete) for one in exact] == [("SELECT 3", False), ("SELECT 0", True)]
     session.bind("r", "")
     assert (client.execute("r").tag, client.execute("r").tag) == ("SELECT 3", "SELECT 0")

@@ -12,7 +12,7 @@ from herdpy_sql.errors import SqlError
 
 
 class Client:
-    """A session of an embedded database, told what to do by text."""
+    """A session of an embedded database that runs texts."""
 
     def __init__(self, database: Database) -> None:
         self.database, self.session = database, database.session()

@@ -228,7 +228,7 @@ class Client:
                 await session.execute(change, (counter,))
             except SqlError as error:
                 if error.sqlstate == "23505":
-                    raise ViolationError(f"ON CONFLICT told a violation: {error}") from error
+                    raise ViolationError(f"ON CONFLICT reported a violation: {error}") from error
                 raise
             await session.execute("INSERT INTO hidden VALUES ($1), ($1)", (number,))
             await session.execute("INSERT INTO journal VALUES ($1, $2)", (number, counter))

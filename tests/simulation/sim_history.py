@@ -1,4 +1,4 @@
-"""What the clients of a simulation were told, and whether what is there now agrees with it."""
+"""What was reported to the clients of a simulation, and whether what is there now agrees with it."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ class History:
         """A client was shown that this transaction took place."""
         told = self.told[number]
         if told.status == NOT_DONE:
-            raise ViolationError(
-                f"transaction {number} was seen by {how}, but its client was told that it was not done"
-            )
+            raise ViolationError(f"transaction {number} was seen by {how}, but it was reported as not done")
         told.seen = told.seen or how
 
     def saw_rows(self, rows) -> None:
@@ -93,7 +91,7 @@ class History:
             if told.seen and not present:
                 raise ViolationError(f"transaction {number} was shown to somebody by {told.seen} and is lost")
             if told.status == NOT_DONE and present:
-                raise ViolationError(f"transaction {number} was told not to be done, and is there")
+                raise ViolationError(f"transaction {number} was reported as not done, and is there")
             if settle:
                 told.status = DONE if present else NOT_DONE
             if logged.get(number) != (told.counter if present else None):

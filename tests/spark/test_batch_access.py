@@ -57,7 +57,7 @@ def test_the_door_of_a_server_that_is_alone_is_found_and_tls_kept(server):
 
 @pytest.mark.parametrize("given", [{}, {"by_url": True}])
 def test_a_role_with_its_password_reads_from_the_server(server, given):
-    door = f"localhost:{server.grpc_port}"  # only superusers are told
+    door = f"localhost:{server.grpc_port}"  # only superusers get it
     if given:
         found = read(url(server, "plain:of%20the%20plain@"), table="t", grpc=door)
     else:

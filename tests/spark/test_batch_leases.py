@@ -20,7 +20,7 @@ from herdpy_sql.types import INTEGER
 
 
 class Asked(TablespaceServers):
-    """Servers that note each call, and answer as they are told."""
+    """Servers that note each call, and answer as they are set up to."""
 
     def __init__(self, error: AccessError | None = None) -> None:
         super().__init__("t", [GrpcAddress("127.0.0.1")])

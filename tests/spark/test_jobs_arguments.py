@@ -1,4 +1,4 @@
-"""Jobs without Spark: arguments, help, exit codes, reports; what is wrong is told before anything runs."""
+"""Jobs without Spark: arguments, help, exit codes, reports; errors are reported before anything runs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def flights_csv(directory: Path) -> Path:
 
 
 class Changer:
-    """A client that changes rows until it is told to stop."""
+    """A client that changes rows until it is stopped."""
 
     def __init__(self, url: str, table: str) -> None:
         self._url, self._table = url, table

@@ -323,7 +323,7 @@ def test_what_a_server_has_applied_is_waited_for(place, monkeypatch):
     cursor.execute("DELETE FROM t WHERE id = 5")
     cursor.connection.commit()
     applied = database.log.end
-    assert len(numbers(plan_table(address, "t"))) == 11  # readers are not told yet
+    assert len(numbers(plan_table(address, "t"))) == 11  # readers are not notified yet
     waits = []
 
     def sleep(_wait_s):

@@ -46,7 +46,7 @@ def test_every_argument_of_every_class_is_read_or_refused() -> None:
     for cls in CLASSES:
         for name in cls.arg_types:
             node = _made(cls)
-            if node is None or isinstance(node, exp.Literal | exp.Initcap):  # a leaf; told by its value
+            if node is None or isinstance(node, exp.Literal | exp.Initcap):  # a leaf; known by its value
                 continue
             node.args[name] = True
             if name in READ.get(cls, usual):

@@ -57,7 +57,7 @@ def asked(postgres: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def judged(names: list[str], corpus: Corpus, asked: Any, path: Path, queries: int | None) -> Tally:
-    """Run files, of each about so many of its queries; all where none is told."""
+    """Run files, of each about so many of its queries; all where no number is given."""
     total = Tally("all")
     for n, name in enumerate(names):
         text = corpus.text(name)

@@ -1,4 +1,4 @@
-"""What a store may use up: tables and indexes, its map, memory; each is told before, and refused."""
+"""What a store may use up: tables and indexes, its map, memory; each is reported before, and refused."""
 
 from __future__ import annotations
 

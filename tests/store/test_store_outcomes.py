@@ -108,7 +108,7 @@ def test_what_is_not_found_and_would_be_known_was_never_committed(small, tmp_pat
     store = Store.open(home / "db")
     used: dict[bytes, LSN] = {}
     for lsn, entry in logged(entries):
-        # A client names its transactions after the position that it has been told.
+        # A client names its transactions after the position that it was given.
         named = [
             (lsn, LoggedTransaction(one.timestamp_us, DONE, b"%s/%d" % (str(store.applied).encode(), at)))
             for at, (_lsn, one) in enumerate(entry)

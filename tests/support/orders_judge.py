@@ -1,4 +1,4 @@
-"""Whether the orders in a database are those that customers were told of: none lost, none doubled."""
+"""Whether the orders in a database are those that customers know of: none lost, none doubled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stock_up(service: str) -> None:
 def judged(conn: herdpy.Connection, customers: Customers) -> list[str]:
     """What is wrong with the orders: one is lost, changed or doubled, or the stock does not add up.
 
-    An order that nobody was told of may be there once: its customer stopped asking.
+    An order that nobody knows of may be there once: its customer stopped asking.
     """
     wrong = []
     found = conn.execute(
@@ -34,7 +34,7 @@ def judged(conn: herdpy.Connection, customers: Customers) -> list[str]:
         lines = told["lines"]
         assert isinstance(lines, list)
         if kept.get(key) != [(line["sku"], line["quantity"]) for line in lines]:
-            wrong.append(f"{key} was told as {lines}, and is {kept.get(key)}")
+            wrong.append(f"{key} was reported as {lines}, and is {kept.get(key)}")
     wrong += [f"{key} was made {count} times" for key, count in customers.created.items() if count > 1]
     taken = dict(conn.execute("SELECT sku, sum(quantity)::bigint FROM order_line GROUP BY sku").fetchall())
     left = dict(conn.execute("SELECT sku, stock FROM item").fetchall())

@@ -83,7 +83,7 @@ class Customers:
 
     Attributes:
         placed: the answers, by the orders' keys.
-        created: how often each key was told to be new.
+        created: how often each key was reported as new.
     """
 
     def __init__(self, service: Callable[[], str], name: str, pairs: int = 2) -> None:
@@ -112,7 +112,7 @@ class Customers:
                     with self._changed:
                         self._count[i] += 1
                         self._changed.notify_all()
-        except BaseException as error:  # noqa: BLE001 - told by judge()
+        except BaseException as error:  # noqa: BLE001 - reported by judge()
             with self._changed:
                 self.failed.append(error)
                 self._changed.notify_all()

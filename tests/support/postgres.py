@@ -2,7 +2,7 @@
 
 Tests take the fixture ``postgres`` (a psycopg connection string) and are skipped where no server is
 installed. The server runs in a temporary directory, listens on a Unix socket there only, and dies
-with this process: it is a child that is told to stop at the end of the session, and its parent's
+with this process: it is a child that is stopped at the end of the session, and its parent's
 death signal stops it when the session is killed.
 """
 

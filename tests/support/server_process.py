@@ -1,4 +1,4 @@
-"""`herdpy server` as a process of its own, for tests: started, told by its log, signalled, left nowhere."""
+"""`herdpy server` as a process of its own, for tests: started, read by its log, signalled, left nowhere."""
 
 from __future__ import annotations
 

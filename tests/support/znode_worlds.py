@@ -104,12 +104,12 @@ World = ModelWorld | RealWorld
 
 
 class Meddler:
-    """Znodes between a program and the real ones, that loses requests and replies as it is told."""
+    """Znodes between a program and the real ones, that loses requests and replies on demand."""
 
     def __init__(self, znodes: Znodes) -> None:
         self._znodes = znodes
         self.lose_replies: list[str] = []
-        """Operations whose next reply is lost: the change is made, and nobody is told."""
+        """Operations whose next reply is lost: the change is made, and nobody is notified."""
         self.lose_requests: list[str] = []
         """Operations whose next request is lost: nothing is made, and nobody can tell."""
         self.before: dict[str, Callable[[], Awaitable[object]]] = {}
@@ -146,7 +146,7 @@ class Meddler:
 
 
 class Seen:
-    """A callback that keeps what it is told, and can be waited for."""
+    """A callback that keeps its arguments, and can be waited for."""
 
     def __init__(self) -> None:
         self.all: list[Any] = []
@@ -157,7 +157,7 @@ class Seen:
         self._news.set()
 
     async def until(self, wanted: Callable[[Any], bool]) -> Any:
-        """Wait until a state is told that is wanted, now or later; the newest one is looked at."""
+        """Wait until a state is delivered that is wanted, now or later; the newest one is looked at."""
         while not (self.all and wanted(self.all[-1])):
             self._news.clear()
             await self._news.wait()

@@ -1,4 +1,4 @@
-"""Checkpoints: nobody waits for one, failures are told and tried again, trimming stops at ``durable``."""
+"""Checkpoints: nobody waits for one, failures are reported and tried again, trimming stops at ``durable``."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_failing_checkpoint_is_told_tried_again_and_stops_nothing(
             sql(database, "CHECKPOINT")
         assert caught.value.sqlstate == state
         assert sql(database, "SELECT count(*) FROM t") == [(20,)]
-        # Above the limit a writer is told rather than kept for ever.
+        # Above the limit a writer gets an error rather than waiting for ever.
         sql(
             database, "INSERT INTO t SELECT 1000 + i, repeat('b', 1000) FROM generate_series(1, 2500) AS s(i)"
         )

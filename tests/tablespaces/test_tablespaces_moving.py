@@ -33,7 +33,7 @@ class Writer(threading.Thread):
     def run(self):
         try:
             self._write()
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             self.failure = error
 
     def _write(self):
@@ -154,7 +154,7 @@ def test_lost_replicas_are_replaced_on_other_nodes(world, made):
             assert conn.execute("SELECT id FROM t WHERE id = 1").fetchone() == (1,)
     finally:
         world.restart("server-3")
-    # The one that was away is told that its replica is somewhere else now.
+    # The one that was away is notified that its replica is somewhere else now.
     place = world.cluster.directory / "server-3" / "tablespaces" / name
     assert await_until(lambda: not place.exists(), PATIENCE_S)
 

@@ -40,7 +40,7 @@ def fake_java(tools, version):
 
 
 def fake_maven(tools):
-    """Copies nothing: makes the directory it is told to, with one jar, and counts its runs."""
+    """Copies nothing: makes the directory that it is given, with one jar, and counts its runs."""
     script = (
         'for word in "$@"; do case "$word" in -DoutputDirectory=*) out=${word#*=};; esac; done\n'
         f"/bin/mkdir -p $out && echo jar > $out/one.jar && echo run >> {tools.path}/runs"

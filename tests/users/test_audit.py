@@ -1,4 +1,4 @@
-"""The audit log: who is told of, that it holds no secret, that it turns over, and what happens without it."""
+"""The audit log: what it has, that it holds no secret, that it turns over, and what happens without it."""
 
 from __future__ import annotations
 

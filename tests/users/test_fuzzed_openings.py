@@ -122,7 +122,7 @@ def step(dice: random.Random, heard: bytes) -> bytes:
 
 
 def stranger(server: ThreadServer, seed: int) -> None:
-    """One opening. Its messages are told apart as far as they are ones; none may be that he is in."""
+    """One opening. Its messages are distinguished as far as they are ones; none may be that he is in."""
     dice = random.Random(seed)
     heard = b""
     with Wire(server.address) as wire, contextlib.suppress(ConnectionError, TimeoutError):

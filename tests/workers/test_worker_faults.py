@@ -1,4 +1,4 @@
-"""Workers that die, hang, take too much or are not wanted any more; and what the statement is told."""
+"""Workers that die, hang, take too much or are not wanted any more; and what the statement gets."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def children(pid: int) -> list[int]:
 
 
 def busy(server: RunningServer) -> tuple[int, threading.Thread, list[BaseException]]:
-    """(a worker's process, the thread of a client that waits for a long query, what the client was told)."""
+    """(a worker's process, the thread of a client that waits for a long query, the client's answer)."""
     connection = server.connect()
     told: list[BaseException] = []
 

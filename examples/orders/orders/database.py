@@ -52,5 +52,5 @@ def transaction(work: Callable[[Session], T]) -> T:
 
 def helps_to_try_again(error: DBAPIError) -> bool:
     """Whether the transaction was lost, or nobody can say what became of it."""
-    told = error.orig  # what the driver raised
-    return getattr(told, "retryable", False) or getattr(told, "outcome", "not done") == "unknown"
+    cause = error.orig  # what the driver raised
+    return getattr(cause, "retryable", False) or getattr(cause, "outcome", "not done") == "unknown"

@@ -445,7 +445,7 @@ class Connector:
         try:
             address = made_with.resolve(made_with.bookie_id)
             connection = await establish(address, made_with.settings, made_with.next_txn, made_with.metrics)
-        except Exception as error:  # noqa: BLE001 - whatever it was, who waits for this connection must be told
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is reported to who waits for this connection
             self._task = None
             self._context.metrics.connection_failures += 1
             self.pause()

@@ -2,8 +2,8 @@
 
 Plain data of the handle: it owns one `PendingRequests` through all connections, puts requests in when they
 are made and takes them out when they are answered, out of time, or lost with their connection. One timer
-(Deadlines) serves all of it: the handle tells it when a request was made and when something was heard, and is
-told what ran out of time, and when a connection has been silent for so long that it should be given up.
+(Deadlines) serves all of it: the handle reports when a request was made and when something was heard. It
+reports what ran out of time, and a connection that was silent for so long that it should be given up.
 """
 
 from __future__ import annotations

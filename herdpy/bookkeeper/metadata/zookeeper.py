@@ -279,7 +279,7 @@ CUT_PATIENCE_S = 0.5
 class KazooLog(logging.LoggerAdapter[logging.Logger]):
     """What kazoo logs of one client, until that is closed on purpose.
 
-    A client that is closed while ZooKeeper is away would say that it failed to connect: it was told not to.
+    A client that is closed while ZooKeeper is away would log that it failed to connect, which is meant.
 
     Attributes:
         is_over: the client is being closed.

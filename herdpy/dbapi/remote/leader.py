@@ -613,11 +613,11 @@ def _refusal(error: psycopg.Error) -> Refused:
     return Refused(said, final=by_server and not passing, passing=passing)
 
 
-def refused(said: str, told: str | None = None) -> Exception:
+def refused(said: str, message: str | None = None) -> Exception:
     """What is raised for good: the SQLSTATE and the advice that fit what was ``said``.
 
     Args:
-        told: its message, where that is another.
+        message: its message, where that is another.
     """
     state = next((state for pattern, state in _STATES if pattern.search(said)), "08001")
-    return class_of(state)(told or said, sqlstate=state, hint=advice(said))
+    return class_of(state)(message or said, sqlstate=state, hint=advice(said))

@@ -220,11 +220,11 @@ def explain(
     again = first_failure(few, configurations)
     assert again is not None
     last = again.step.operation
-    told = "" if last.name == "write" else f" -> {json.dumps(last.result)}"
+    answer = "" if last.name == "write" else f" -> {json.dumps(last.result)}"
     could = sorted({_shown(few, value) for value in again.values})
     text = (
         f"register {key}: no order of these {len(few)} operations explains {last.name} "
-        f"{json.dumps(last.arguments)}{told} of process {last.process}, which ended at "
+        f"{json.dumps(last.arguments)}{answer} of process {last.process}, which ended at "
         f"{again.step.ended_s:.6f} s; it could then be {', '.join(could)}"
     )
     seen = again.step.expected

@@ -134,10 +134,10 @@ def lists_of(history: DrillHistory) -> Lists:
 def _parse(number: int, operation: ClientOperation) -> ListTransaction:
     transaction = ListTransaction(number, operation, is_committed=operation.final is OperationOutcome.DONE)
     is_answered = operation.outcome is OperationOutcome.DONE
-    asked, told = operation.arguments, operation.result if is_answered else operation.arguments
-    if not isinstance(asked, list) or not isinstance(told, list) or len(asked) != len(told):
-        raise HistoryError(f"a transaction's result is as long as its arguments: {asked!r} -> {told!r}")
-    for part, answer in zip(asked, told, strict=True):
+    asked, answered = operation.arguments, operation.result if is_answered else operation.arguments
+    if not isinstance(asked, list) or not isinstance(answered, list) or len(asked) != len(answered):
+        raise HistoryError(f"a transaction's result is as long as its arguments: {asked!r} -> {answered!r}")
+    for part, answer in zip(asked, answered, strict=True):
         if not isinstance(part, list) or not isinstance(answer, list) or len(part) != 3 or len(answer) != 3:
             raise HistoryError(f"a part of a transaction is [name, key, value], not {part!r} -> {answer!r}")
         key = str(part[1])
@@ -165,15 +165,15 @@ def wrong_reads(lists: Lists, level: str, *, repeats: bool) -> Iterator[Anomaly]
 
     repeats: a transaction must read the same list again, but for what it appended itself.
     """
-    told: set[tuple[str, str, Element | int]] = set()
+    reported: set[tuple[str, str, Element | int]] = set()
     partly = _appended_in_parts(lists)
     for read in lists.reads():
         for kind, about, text, others in _of_one(lists, read, partly, level != "read uncommitted"):
-            if (kind, read.key, about) not in told:
-                told.add((kind, read.key, about))
+            if (kind, read.key, about) not in reported:
+                reported.add((kind, read.key, about))
                 yield Anomaly(kind, f"{_said(lists, read)} {text}", [*others, _operation(lists, read.by)])
-        if not lists.fits(read) and ("incompatible order", read.key, 0) not in told:
-            told.add(("incompatible order", read.key, 0))
+        if not lists.fits(read) and ("incompatible order", read.key, 0) not in reported:
+            reported.add(("incompatible order", read.key, 0))
             longest = lists.longest[read.key]
             text = f"{_said(lists, read)} {_shown(read)}; another read {_shown(longest)}"
             yield Anomaly(

@@ -1,10 +1,10 @@
 """Control of a cluster on this machine: herdpy.dev's own, for a drill or one that `herdpy dev up` made.
 
 Above `control`. `local_cluster` makes a cluster with what the faults need, as far as this machine has it;
-what is lacking is what `can` tells. FaultInjector makes clocks and disks go wrong while a process runs:
+`can` says what is lacking. FaultInjector makes clocks and disks go wrong while a process runs:
 fault_injector.c is compiled once, works on any program that calls the C library for its time and its files
 (Python, Java), needs neither root nor another file system, and leaves nothing behind: what is real is the
-refusal of a write or the time that a process is told, not the state of a device.
+refusal of a write or the time that a process reads, not the state of a device.
 
 Bit rot changes bytes in files while nobody looks. With a marker, one bit of every place that holds those
 bytes is turned over: what is damaged is the text of a row or of an entry, and nothing of the file's own
@@ -129,10 +129,10 @@ def rot(files: Iterable[Path], marker: str | None, chance: Random) -> str:
     """Damage the files; what was done, in words. Raises CannotError when nothing was found to damage."""
     what, unit = (_flip, "places") if marker is not None else (_garble, "pages")
     damaged = {path.name: what(path, (marker or "").encode(), chance) for path in files}
-    told = ", ".join(f"{count} {unit} of {name}" for name, count in damaged.items() if count)
-    if not told:
+    listed = ", ".join(f"{count} {unit} of {name}" for name, count in damaged.items() if count)
+    if not listed:
         raise CannotError(f"there was nothing to damage in {', '.join(damaged) or 'no file'}")
-    return told
+    return listed
 
 
 def _flip(path: Path, marker: bytes, chance: Random) -> int:

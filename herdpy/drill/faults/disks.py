@@ -378,8 +378,8 @@ class BitRot(Fault):
 
     def _await_seeded(self, control: ClusterControl, view: ClusterObserver) -> None:
         """The replica noticed it itself, and got another's state."""
-        told = ("follower", "leader")
-        found = view.await_status(self._rotten, lambda one: one["role"] in told, "come back")
+        opened = ("follower", "leader")
+        found = view.await_status(self._rotten, lambda one: one["role"] in opened, "come back")
         self.tell(f"{self._rotten} was seeded {found['seedings']} times: {found['problem']}")
         if not found["seedings"]:
             text = f"{self._rotten} went on with a damaged store: {found}"

@@ -124,19 +124,19 @@ def _preferred(view: ClusterObserver) -> str | None:
 def _run(view: ClusterObserver, statement: str) -> list[tuple[Any, ...]]:
     """Run it where the leader is; again while that fails, as it may when all are busy. Raises ViewError."""
     rows: list[tuple[Any, ...]] = []
-    told = ""
+    reason = ""
 
     def is_done() -> bool:
-        nonlocal rows, told
+        nonlocal rows, reason
         try:
             rows = view.run(view.await_leader(), statement)
         except psycopg.Error as error:
-            told = str(error).strip()
+            reason = str(error).strip()
             return False
         return True
 
     if not await_until(is_done, view.patience_s):
-        raise ViewError(f"{statement} was not done within {view.patience_s:g} s: {told}")
+        raise ViewError(f"{statement} was not done within {view.patience_s:g} s: {reason}")
     return rows
 
 

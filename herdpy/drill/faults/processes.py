@@ -290,15 +290,15 @@ class ClockJump(Fault):
 
     def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
-        told = []
+        jumped = []
         forward = self.chance.choice((True, False))
         for server in view.names("server"):
             seconds = self.chance.choice(_JUMPS_S) * (1 if forward else -1)
             self._undo.callback(control.skew, server, 0.0)
             control.skew(server, seconds)
-            told.append(f"that of {server} by {seconds:+g} s")
+            jumped.append(f"that of {server} by {seconds:+g} s")
             forward = not forward
-        return f"wall clocks jump: {', '.join(told)}"
+        return f"wall clocks jump: {', '.join(jumped)}"
 
 
 FAULTS: tuple[type[Fault], ...] = (

@@ -63,9 +63,9 @@ def draw_checks(sheet: Sheet, top: float) -> float:
         canvas.text(x, y, summary, size=12, hint=verdict.summary)
         y += _TEXT_ROW
     for fault, reason in report.skipped:
-        told = fitted(f"{fault}: {reason}", canvas.width - style.RIGHT - style.LEFT - 90, 12)
+        text = fitted(f"{fault}: {reason}", canvas.width - style.RIGHT - style.LEFT - 90, 12)
         canvas.text(style.LEFT, y, "skipped", size=12, fill=style.FAULT_INK)
-        canvas.text(style.LEFT + 64, y, told, size=12, hint=reason)
+        canvas.text(style.LEFT + 64, y, text, size=12, hint=reason)
         y += _TEXT_ROW
     return y - _TEXT_ROW + 12
 
@@ -136,11 +136,11 @@ def _words(sheet: Sheet, operations: Sequence[ClientOperation], top: float) -> f
         canvas.text(style.MARGIN + 48, y, words.client(one), size=11.5, fill=style.MUTED)
         span = f"{one.called_s:.3f} to {one.returned_s:.3f} s"
         canvas.text(style.MARGIN + 270, y, span, size=11.5, fill=style.MUTED, anchor="end")
-        told = words.outcome(one)
+        outcome = words.outcome(one)
         end = canvas.width - style.RIGHT - 16
-        room = end - style.MARGIN - 290 - text_width(told, 11.5) - 20
+        room = end - style.MARGIN - 290 - text_width(outcome, 11.5) - 20
         canvas.text(
             style.MARGIN + 290, y, fitted(words.operation(one), room, 11.5, mono=True), size=11.5, mono=True
         )
-        canvas.text(end, y, told, size=11.5, fill=style.MUTED, anchor="end")
+        canvas.text(end, y, outcome, size=11.5, fill=style.MUTED, anchor="end")
     return y

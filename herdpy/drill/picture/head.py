@@ -75,8 +75,8 @@ def _figures(line: Timeline) -> Iterator[tuple[str, str, str]]:
     done, not_done, never = (
         line.resolved(one) for one in (OperationOutcome.DONE, OperationOutcome.NOT_DONE, None)
     )
-    told = f"{done} done, {not_done} not done, {never} open" if line.unknown else "every outcome is known"
-    yield "unknown outcomes", f"{len(line.unknown):,}", told
+    resolved = f"{done} done, {not_done} not done, {never} open" if line.unknown else "every outcome is known"
+    yield "unknown outcomes", f"{len(line.unknown):,}", resolved
     for kind in (WRITE, READ):
         found = [(phase, line.latencies[phase][kind].p99_s) for phase in PHASES if phase in line.latencies]
         first = words.seconds(found[0][1]) if found else "-"

@@ -364,11 +364,11 @@ def draw_unknown(sheet: Sheet, top: float) -> float:
     """A mark for each operation whose client got no answer: what it was found to be later."""
     canvas, axis, line = sheet.canvas, sheet.axis, sheet.report.timeline
     bottom = top + 3 * 16 + 4
-    sheet.lane(top, bottom, "unknown", "told later")
+    sheet.lane(top, bottom, "unknown", "resolved")
     rows: Sequence[tuple[str, OperationOutcome | None]] = (
         ("done", OperationOutcome.DONE),
         ("not done", OperationOutcome.NOT_DONE),
-        ("never told", None),
+        ("unresolved", None),
     )
     for row, (name, resolved) in enumerate(rows):
         y = top + row * 16 + 8

@@ -127,11 +127,11 @@ def judge(history: DrillHistory, *, name: str, add: str, read: str, noun: str) -
 
 def _unexpected(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
     """What is there and must not be, or not so often; each element is reported once."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for read, seen in reads:
         for element, times in seen.items():
             add = added.get(element)
-            if element in told:
+            if element in reported:
                 continue
             if add is None or add.called_s > read.returned_s:
                 text = f"process {read.process} read {element}, which no operation had added by then"
@@ -144,7 +144,7 @@ def _unexpected(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> I
                 yield Anomaly(f"doubled {noun}", text, [add, read])
             else:
                 continue
-            told.add(element)
+            reported.add(element)
 
 
 def _missing(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
@@ -172,8 +172,8 @@ def _missing(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> Iter
             at_s, shown_by = there_from[element]
             add = added[element]
             operations = [add, read] if shown_by is add else [add, shown_by, read]
-            told = "acknowledged" if shown_by is add else f"read by process {shown_by.process}"
-            text = f"{element} was {told} at {at_s:.6f} s, and process {read.process} did not read it"
+            known = "acknowledged" if shown_by is add else f"read by process {shown_by.process}"
+            text = f"{element} was {known} at {at_s:.6f} s, and process {read.process} did not read it"
             if seen_last.get(element, 0.0) > read.returned_s:
                 yield Anomaly(STALE, f"{text}, while others did later", operations)
             else:

@@ -4,8 +4,8 @@ Above ``znode_list`` and ``settings``, below ``leader_log``. Changes are made on
 compare-and-set on the version that this leader wrote last: if one is lost, another node owns the log.
 
 Ownership: bookies forget that a ledger was fenced once they have dropped it. A leader that slept
-through the takeover, the trimming and that might then write to a ledger that is no more, and be told
-that it is done. So each change of the list is also a proof, good for ``ownership_s``: without one so
+through the takeover, the trimming and that might then write to a ledger that is no more, and get the
+answer that it is done. So each change of the list is also a proof, good for ``ownership_s``: without one so
 young nothing is acknowledged; and a new leader deletes no ledger of others before that time is over.
 """
 

@@ -96,7 +96,7 @@ class Registration:
             return
         with suppress(NodeExistsError):
             await self._znodes.create(f"{self._root}/cookies/{self._bookie_id}", b"5\n")
-        self._registered = None  # until it is told that all of what follows was done
+        self._registered = None  # until all of what follows is done
         here, there = (readonly, available) if self._is_readonly else (available, readonly)
         # An old znode of a session that has not expired yet would take this one with it.
         for path in (f"{there}/{self._bookie_id}", f"{here}/{self._bookie_id}"):

@@ -150,7 +150,7 @@ UNKNOWN_STATE = object()
 
 
 class ModelWatch:
-    """A watch on data or children. `told`: the state delivered last; `has_fired`: it changed since."""
+    """A watch on data or children. `delivered`: the state delivered last; `has_fired`: it changed since."""
 
     def __init__(
         self, owner: list[ModelWatch], path: str, children: bool, callback: Callable[[Any], None]
@@ -158,7 +158,7 @@ class ModelWatch:
         self.path = path
         self.children = children
         self.callback: Callable[[Any], None] | None = callback
-        self.told: object = UNKNOWN_STATE
+        self.delivered: object = UNKNOWN_STATE
         self.has_fired = False
         self.is_due = False
         self._owner = owner
@@ -507,7 +507,7 @@ class ModelZnodes:
     def _deliver(self, watch: ModelWatch) -> None:
         watch.is_due = False
         if watch.callback is None or self.state is not ZooKeeperState.CONNECTED:
-            return  # told after the reconnection
+            return  # delivered after the reconnection
         if not self._zookeeper.reaches(self.host):
             self.disconnect()
             return
@@ -520,6 +520,6 @@ class ModelZnodes:
                 state = None
         else:
             state = tree.find(watch.path)
-        if watch.has_fired or watch.told is UNKNOWN_STATE or state != watch.told:
-            watch.told, watch.has_fired = state, False
+        if watch.has_fired or watch.delivered is UNKNOWN_STATE or state != watch.delivered:
+            watch.delivered, watch.has_fired = state, False
             watch.callback(state)

@@ -149,7 +149,7 @@ class Ballot:
         """When the predecessors' leases are over.
 
         None was renewed after the predecessor's ``leader`` znode was gone: which it was when this node was
-        told so, or at the latest when its own could be made.
+        notified, or at the latest when its own could be made.
         """
         seen = vacancy.gone is not None and vacancy.gone.tag == found.tag
         return (min(vacancy.told_s, made_s) if seen else made_s) + found.lease_s

@@ -264,10 +264,10 @@ class Tablespaces:
         buried = await self._znodes.children(path)
         if len(buried) > _BURIED:
             found = [(await self._znodes.exists(f"{path}/{uuid}"), uuid) for uuid in buried]
-            told = [
+            by_time = [
                 (decode(DroppedRecord, path, znode.data).dropped_us, uuid) for znode, uuid in found if znode
             ]
-            for _us, uuid in sorted(told)[: _BURIED // 2]:
+            for _us, uuid in sorted(by_time)[: _BURIED // 2]:
                 await self._znodes.delete(f"{path}/{uuid}")
 
     async def was_dropped(self, uuid: str) -> bool:

@@ -113,8 +113,8 @@ def _zookeeper(config: ServerConfig, where: Callable[[str], str]) -> Iterator[st
         if zookeeper.certificate:
             context.load_cert_chain(zookeeper.certificate, zookeeper.key, no_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        told = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        yield f"{where(f'zookeeper.{name}')}: zookeeper.{name} {files[name]} cannot be used: {told}"
+        cause = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        yield f"{where(f'zookeeper.{name}')}: zookeeper.{name} {files[name]} cannot be used: {cause}"
 
 
 def _tls(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:

@@ -168,22 +168,22 @@ def add(
 
 def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
     """Every family, with the values of this moment."""
-    told = [replica.served.status() for replica in replicas]
+    statuses = [replica.served.status() for replica in replicas]
     role = GaugeMetricFamily(
         "herdpy_replica_role", "1 for the role that the replica has.", labels=[*_LABELS, "role"]
     )
-    for one in told:
+    for one in statuses:
         for name in _ROLES:
             role.add_metric([one.name, name], one.role == name)
     yield role
     for name, text, value in _GAUGES:
         family = GaugeMetricFamily(name, text, labels=_LABELS)
-        for one in told:
+        for one in statuses:
             family.add_metric([one.name], value(one))
         yield family
     for name, text, value in _COUNTERS:
         counter = CounterMetricFamily(name, text, labels=_LABELS)
-        for one in told:
+        for one in statuses:
             counter.add_metric([one.name], value(one))
         yield counter
     for name, text, read in _OF_BODIES:
@@ -231,12 +231,12 @@ def _replica_logs(replicas: Sequence[Replica]) -> Iterator[Family]:
     yield from (transactions, sizes, size, seconds, ledgers, retained)
 
 
-def limit_families(told: Sequence[tuple[str, Sequence[Limit]]]) -> Iterator[Family]:
+def limit_families(by_tablespace: Sequence[tuple[str, Sequence[Limit]]]) -> Iterator[Family]:
     """What stores may use up, by the names of their tablespaces."""
     labels = [*_LABELS, "limit"]
     used = GaugeMetricFamily("herdpy_limit_used", "How much of the limit is used.", labels=labels)
     most = GaugeMetricFamily("herdpy_limit_most", "The limit.", labels=labels)
-    for name, limits in told:
+    for name, limits in by_tablespace:
         for one in limits:
             used.add_metric([name, one.name], one.used)
             most.add_metric([name, one.name], one.most)

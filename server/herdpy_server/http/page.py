@@ -182,9 +182,9 @@ class StatusPage:
 
     def _status_text(self, _accepted: str) -> Page:
         node = self.node
-        told = [] if node is None else [_tablespace_status(one) for one in node.statuses()]
+        reports = [] if node is None else [_tablespace_status(one) for one in node.statuses()]
         node_id = "" if node is None else node.node_id
-        return _json(200, {"node": node_id, "phase": self._status.phase.value, "tablespaces": told})
+        return _json(200, {"node": node_id, "phase": self._status.phase.value, "tablespaces": reports})
 
     def _metrics_text(self, accepted: str) -> Page:
         if self._text is None:

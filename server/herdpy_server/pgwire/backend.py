@@ -134,14 +134,14 @@ _OF_OBJECTS = frozenset({"22", "23"})
 
 
 class ProtocolViolationError(SqlError):
-    """A message that cannot be what the client means: 08P01, told as ERROR."""
+    """A message that cannot be what the client means: 08P01, reported as ERROR."""
 
     def __init__(self, text: str) -> None:
         super().__init__("08P01", text)
 
 
 class FatalError(Exception):
-    """Ends the connection, after its client was told."""
+    """Ends the connection, after the error was sent to its client."""
 
     def __init__(
         self, sqlstate: str, text: str, *, detail: str | None = None, hint: str | None = None
@@ -157,7 +157,7 @@ class FatalError(Exception):
         return fatal
 
 
-class SilentClose(Exception):  # noqa: N818 - not told to anybody but the log
+class SilentClose(Exception):  # noqa: N818 - only logged
     """Ends the connection without a word: what came is not PostgreSQL's protocol."""
 
 

@@ -2,8 +2,8 @@
 
 The asyncio side of ``pgwire``, above ``context`` and ``frontend``. A connection begins with an
 :class:`Opening`, which settles encryption and who the client is, and goes on with a :class:`Conversation`,
-which answers its messages. Both are told when something has arrived, take messages from the inbox, and put
-answers into ``out``; the connection writes them in one piece when a pass over the input is over.
+which answers its messages. Both are notified when something has arrived, take messages from the inbox, and
+put answers into ``out``; the connection writes them in one piece when a pass over the input is over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConnectionStage(Protocol):
         """The client is gone: end what is going on. Called once."""
 
 
-class ConnectionLost(Exception):  # noqa: N818 - a signal to what runs, told to nobody
+class ConnectionLost(Exception):  # noqa: N818 - a signal to what runs, reported to nobody
     """The client went away while something waited for it."""
 
 

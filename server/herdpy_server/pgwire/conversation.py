@@ -2,16 +2,16 @@
 
 Above ``connection``, below ``queries``, which knows the messages: a conversation is given its functions by
 their types. Here is what is common: the order of requests, what happens after an error, what is
-waited for, how long a session may idle, and which settings the client is told. Most messages are answered
+waited for, how long a session may idle, and which settings are reported. Most messages are answered
 within :meth:`Conversation.advance`. A statement that waits (for a lock, the log, a worker, the client's
 reading) blocks the conversation and no other: what arrives meanwhile stays in the inbox.
 
 An error in an extended query is followed by silence up to Sync; one in a simple query ends with ReadyForQuery
 at once.
 
-Source of the settings that are told: PostgreSQL's manual, "Asynchronous Operations" of the message flow:
-these and no others. Beside them a client is told where its newest commit is that had a name, as if that were
-a setting.
+Source of the settings that are reported: PostgreSQL's manual, "Asynchronous Operations" of the message flow:
+these and no others. Beside them the position of the newest commit that had a name is reported, as if that
+were a setting.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ReportedSettings:
 
 
 def report(settings: Settings) -> ReportedSettings:
-    """What is to be told of a session's settings; where it has no such setting, what is always so."""
+    """What is reported of a session's settings; where it has no such setting, what is always so."""
     values = {}
     for name, fixed in _REPORTED.items():
         try:
@@ -308,8 +308,8 @@ class Conversation:
         """Send what the session has to say besides answers."""
         notices = self.session.notices
         for one in notices:
-            told = SqlError(one.sqlstate, one.message, detail=one.detail, hint=one.hint)
-            self.connection.send(notice_response(told, one.severity))
+            notice = SqlError(one.sqlstate, one.message, detail=one.detail, hint=one.hint)
+            self.connection.send(notice_response(notice, one.severity))
         notices.clear()
 
     def ready(self) -> None:
@@ -330,7 +330,7 @@ class Conversation:
             self.terminate(shutting_down())
 
     def begin_reports(self) -> None:
-        """The settings have their first values, or others: the client is to be told."""
+        """The settings have their first values, or others: they are reported to the client."""
         settings = self.session.settings
         self.reported = report(settings)
         if self.idling is None and (settings.idle_session_s or settings.idle_transaction_s):
@@ -355,7 +355,7 @@ class Conversation:
             self._ended(run)
 
     async def _settled(self, error: SqlError) -> None:
-        """An error of a step that could not wait is told once what it says of tables holds."""
+        """An error of a step that could not wait is raised once what it says of tables holds."""
         await self.session.settled(error)
         raise error
 

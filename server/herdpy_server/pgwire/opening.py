@@ -55,7 +55,7 @@ class Opening:
     """What has been settled so far.
 
     Attributes:
-        is_crowded: there are too many connections from its address; it is told when it says who it is.
+        is_crowded: there are too many connections from its address; it is refused once it says who it is.
     """
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Opening:
         self._connection.refuse(error)
 
     def _tell(self, event: str, sqlstate: str = "") -> None:
-        """For the record. SqlError 58030 it cannot be told."""
+        """Write it to the audit log. SqlError 58030 where that fails."""
         connection, start = self._connection, self._start
         auditor = connection.context.registry.auditor
         if auditor is None or start is None:

@@ -147,7 +147,7 @@ async def _parse_later(conversation: Conversation, name: str, sql: str, oids: tu
     try:
         await conversation.session.checks.until_readable()
     except SqlError as refusal:
-        with suppress(SqlError):  # else what cannot be read is told when it is executed
+        with suppress(SqlError):  # else the execution reports what cannot be read
             _parse(conversation, name, sql, oids)
             return
         raise refusal

@@ -1,7 +1,7 @@
 """The audit log: JSON objects, one a line, in a file of its own with rotation, or in the server's log.
 
-Behind ``sessions.identity.Auditor``. A line is written before what it tells of is done: what cannot be told
-of is not done, unless the configuration says otherwise. No text has a password in it.
+Behind ``sessions.identity.Auditor``. A line is written before the thing that it reports is done: what cannot
+be recorded is not done, unless the configuration says otherwise. No text has a password in it.
 """
 
 from __future__ import annotations

@@ -304,13 +304,13 @@ class Administration:
         paths = self._host.coordination.layout.tablespace(info.name)
         needs = await read_needs(self._host.bk.znodes, paths)
         record = needs.replicas.get(info.leader or "")
-        told = "is away" if record is None else f"is {record.state}, {record.lag_entries} entries behind"
+        state = "is away" if record is None else f"is {record.state}, {record.lag_entries} entries behind"
         if record is not None and record.unfit:
-            told += f", and should not lead: {record.unfit}"
+            state += f", and should not lead: {record.unfit}"
         return SqlError(
             "55000",
             f'node "{info.leader}" does not lead tablespace "{info.name}" after {_LEADER_PATIENCE_S:g} s',
-            detail=f"Its replica {told}.",
+            detail=f"Its replica {state}.",
             hint="It was not chosen. Try again when herdpy.replicas shows that it follows closely.",
         )
 
@@ -382,8 +382,8 @@ async def await_leader(
         async with asyncio.timeout(timeout_s):
             while not news.leads(node):
                 for name in {one for one in (node, news.leader and news.leader.node) if one} - watches.keys():
-                    told = functools.partial(news.tell_replica, name)
-                    watches[name] = znodes.watch_data(f"{paths.replicas}/{name}", told)
+                    changed = functools.partial(news.tell_replica, name)
+                    watches[name] = znodes.watch_data(f"{paths.replicas}/{name}", changed)
                 await news.changed.wait()
                 news.changed.clear()
     except TimeoutError:

@@ -74,9 +74,9 @@ class DiskHealth:
             return None  # it does not lead anyway
         failure = opened.checkpointer.failure
         if failure is not None:
-            told = store_error(failure)
-            if told.sqlstate != _TOO_MANY_READERS:  # they end, and would be no fewer elsewhere
-                return f"its store cannot be written ({told.detail or told})"
+            reason = store_error(failure)
+            if reason.sqlstate != _TOO_MANY_READERS:  # they end, and would be no fewer elsewhere
+                return f"its store cannot be written ({reason.detail or reason})"
         if self._least:
             least = self._least if self._problem is None else int(self._least * _ENOUGH_AGAIN)
             try:

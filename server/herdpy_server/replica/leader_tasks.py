@@ -135,8 +135,10 @@ class LeaderTasks:
     async def _evidence(self, log: LeaderLog) -> set[str]:
         """The nodes whose replicas have what the log has not, away or not: an operator decides about them."""
         needs = await read_needs(self._host.bk.znodes, self._paths)
-        told = {record.node for record in needs.replicas.values() if record.state == ReplicaState.AHEAD.value}
-        return told | {
+        ahead = {
+            record.node for record in needs.replicas.values() if record.state == ReplicaState.AHEAD.value
+        }
+        return ahead | {
             node
             for node, position in needs.positions.items()
             if position.kept or is_ahead(log.state, position.durable)

@@ -241,12 +241,12 @@ class Replica(ReplicaBase):
             async with self._settled():
                 await self._open_store(path)
 
-    async def _close_store(self, told: SqlError) -> None:
+    async def _close_store(self, error: SqlError) -> None:
         """Close the state that there is, for another in its place; its sessions get the error."""
         async with self._settled():
             opened, self.opened = self.opened, None
             if opened is not None:
-                await opened.close(told)
+                await opened.close(error)
 
     async def _open_store(self, path: Path) -> None:
         self.opened = await OpenReplica.open(

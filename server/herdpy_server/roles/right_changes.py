@@ -80,7 +80,7 @@ def _granted(session: RoleSession, command: RightCommand) -> Callable[[View], No
         raise SqlError("0A000", "grantor must be current user")
     if command.option and PUBLIC in grantees and not command.revokes:
         raise SqlError("0LP01", "grant options can only be granted to roles")
-    told: set[tuple[str, str]] = set()
+    warned: set[tuple[str, str]] = set()
 
     def work(view: View) -> None:
         catalog = view.catalog.along(session.settings.path)
@@ -88,7 +88,7 @@ def _granted(session: RoleSession, command: RightCommand) -> Callable[[View], No
             letters = letters_of(command.privileges, subject.kind)
             owner = owner_of(catalog, subject)
             acl = acl_of(catalog, subject)
-            grantor, letters = _grantor(session, command, subject, owner, acl, letters, told)
+            grantor, letters = _grantor(session, command, subject, owner, acl, letters, warned)
             for grantee in grantees if letters else ():
                 acl = _changed(acl, command, grantee, grantor, letters, owner)
             if letters:
@@ -118,7 +118,7 @@ def _grantor(
     owner: str,
     acl: Acl,
     letters: str,
-    told: set[tuple[str, str]],
+    warned: set[tuple[str, str]],
 ) -> tuple[str, str]:
     """Who grants or revokes, and what of ``letters`` it can."""
     effective_role = session.effective_role
@@ -135,8 +135,8 @@ def _grantor(
     if len(some) < len(letters) and (command.privileges or not some):
         state, verb = ("01006", "could be revoked") if command.revokes else ("01007", "were granted")
         which = "not all privileges" if some else "no privileges"
-        if (name, which) not in told:
-            told.add((name, which))
+        if (name, which) not in warned:
+            warned.add((name, which))
             session.notice("WARNING", state, f'{which} {verb} for "{name}"')
     return best, some
 

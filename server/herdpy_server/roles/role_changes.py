@@ -234,12 +234,12 @@ async def change_members(session: RoleSession, command: RightCommand) -> None:
         check_admin(session.effective_role, role)
     grantor = session.effective_role.key
     if command.revokes:
-        told = _not_members(roles.get, granted, members)
+        notices = _not_members(roles.get, granted, members)
         change = left(granted, members, option_only=command.option)
     else:
-        told = _members(roles.get, granted, members, option=command.option)
+        notices = _members(roles.get, granted, members, option=command.option)
         change = joined(granted, members, admin=command.option, grantor=grantor)
-    for severity, message in told:
+    for severity, message in notices:
         session.notice(severity, "00000" if severity == "NOTICE" else "01000", message)
     await roles.change(command.name, change)
 
@@ -318,13 +318,13 @@ def _below(roles: Mapping[str, Role], role: Role) -> set[str]:
 def _members(
     get: Callable[[str], Role | None], granted: list[str], members: list[str], *, option: bool
 ) -> list[tuple[str, str]]:
-    told = []
+    notices = []
     for name in granted:
         for member in members:
             one = _membership(get, name, member)
             if one is not None and (one.admin or not option):
-                told.append(("NOTICE", f'role "{member}" is already a member of role "{name}"'))
-    return told
+                notices.append(("NOTICE", f'role "{member}" is already a member of role "{name}"'))
+    return notices
 
 
 def _not_members(

@@ -195,7 +195,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 
 
 def _tablespace(one: TablespaceStatus) -> Any:
-    told = admin_pb2.Tablespace(
+    answer = admin_pb2.Tablespace(
         name=one.name,
         applied=_lsn(one.applied),
         durable=_lsn(one.durable),
@@ -212,13 +212,13 @@ def _tablespace(one: TablespaceStatus) -> Any:
     )
     store = one.store
     if store is not None:
-        told.memtable_rows, told.memtable_bytes = store.memtable_rows, store.memtable_bytes
-        told.store_uuid, told.tables = store.uuid, len(store.catalog.tables)
+        answer.memtable_rows, answer.memtable_bytes = store.memtable_rows, store.memtable_bytes
+        answer.store_uuid, answer.tables = store.uuid, len(store.catalog.tables)
     if one.seeding is not None:
-        told.seeding.donor = one.seeding.donor
-        told.seeding.received_bytes = one.seeding.received_bytes
-        told.seeding.total_bytes = one.seeding.total_bytes
-    return told
+        answer.seeding.donor = one.seeding.donor
+        answer.seeding.received_bytes = one.seeding.received_bytes
+        answer.seeding.total_bytes = one.seeding.total_bytes
+    return answer
 
 
 def _lsn(lsn: LSN) -> Any:

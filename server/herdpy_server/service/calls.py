@@ -53,14 +53,14 @@ def code_of(error: SqlError) -> grpc.StatusCode:
 
 def trailers(error: SqlError) -> tuple[tuple[str, str | bytes], ...]:
     """What a caller gets of an error besides its code and message."""
-    told: list[tuple[str, str | bytes]] = [("sqlstate", error.sqlstate)]
+    fields: list[tuple[str, str | bytes]] = [("sqlstate", error.sqlstate)]
     texts = (("detail-bin", error.detail), ("hint-bin", error.hint), ("where-bin", error.fields.get("where")))
     for name, text in texts:
         if text:
-            told.append((name, text[:_LONGEST].encode(errors="replace")))
+            fields.append((name, text[:_LONGEST].encode(errors="replace")))
     if (leader := error.fields.get("leader_grpc")) is not None:
-        told.append(("leader-grpc", leader))
-    return tuple(told)
+        fields.append(("leader-grpc", leader))
+    return tuple(fields)
 
 
 async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: SqlError) -> NoReturn:

@@ -77,12 +77,12 @@ class HealthService(health_pb2_grpc.HealthServicer):
 
     async def Watch(self, request: Any, context: Any) -> None:
         """See the protocol."""
-        told = None
+        published = None
         while True:
             status = self._status(request.service)
-            if status != told:
+            if status != published:
                 await context.write(health_pb2.HealthCheckResponse(status=status))
-                told = status
+                published = status
             if self._stopping.is_set():
                 return
             await self._pause()

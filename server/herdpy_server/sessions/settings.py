@@ -565,7 +565,7 @@ class Settings:
         self.is_statements_name = True
 
     def committed(self, position: str) -> None:
-        """A commit that has a name is durable: its client is told where."""
+        """A commit that has a name is durable: its position is reported to its client."""
         self.commit_position = position
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What the system catalog is told of a session and of the server that it is a session of.
+"""What the system catalog shows of a session and of its server.
 
 A door says who its client is (:class:`Identity`) and, where there are others, who else is there
 (:class:`Directory`); a session without a door is alone. ``backend_queries`` gives a :class:`SessionState`

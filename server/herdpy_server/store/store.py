@@ -429,7 +429,7 @@ class Store:
     def _settle(self) -> None:
         """A commit was begun, and something came in between: memory follows if LMDB has committed.
 
-        While that cannot be told, nothing more is written: what a flush counts on would not be so.
+        While that is not known, nothing more is written: what a flush counts on would not be so.
         """
         begun = self._begun
         if begun is None or self._half_applied is not None:

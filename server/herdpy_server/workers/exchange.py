@@ -227,11 +227,11 @@ class WorkerExchange:
             self.tables = message.kept
             self.finished()
         else:
-            told = SqlError(message.sqlstate, message.message, detail=message.detail, hint=message.hint)
-            told.fields.update(message.fields)
+            failure = SqlError(message.sqlstate, message.message, detail=message.detail, hint=message.hint)
+            failure.fields.update(message.fields)
             self.finished()
             if not self._is_closed:
-                self._error = self._error or told
+                self._error = self._error or failure
         self._wake()
 
     def finished(self) -> None:

@@ -348,8 +348,8 @@ class WorkerProcess:
             self.is_started = True
             self._owner.started(self)
         elif isinstance(message, WorkerLogRecord):
-            told = logging.getLogger(message.logger)
-            told.log(message.level, "%s", message.text, extra={"worker": self.pid})
+            of_worker = logging.getLogger(message.logger)
+            of_worker.log(message.level, "%s", message.text, extra={"worker": self.pid})
         elif self.exchange is not None and message.number == self.exchange.number:
             if getattr(message, "last", False):
                 self.is_retired = True
@@ -412,7 +412,7 @@ def _given_up(process: subprocess.Popen[bytes]) -> None:
 
 
 def _spawn(start: WorkerStart, spill: Path, theirs: Any) -> subprocess.Popen[bytes]:
-    told = {
+    given = {
         "parent": os.getpid(),
         "descriptor": theirs.fileno(),
         "store": str(start.store),
@@ -424,7 +424,7 @@ def _spawn(start: WorkerStart, spill: Path, theirs: Any) -> subprocess.Popen[byt
         "column_cache_bytes": start.column_cache_bytes,
     }
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", _MODULE, json.dumps(told)],
+        [sys.executable, "-P", "-m", _MODULE, json.dumps(given)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

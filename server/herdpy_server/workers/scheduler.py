@@ -294,11 +294,11 @@ class WorkerScheduler:
         self._gone()
         if not worker.is_retired:
             self._counts.died += 1
-            told = f"worker {worker.pid} died ({worker.reason})"
+            text = f"worker {worker.pid} died ({worker.reason})"
             if worker.answered:
-                logger.error("%s", told)
+                logger.error("%s", text)
             else:
-                self._failed(told)
+                self._failed(text)
         if self._all_gone is not None and not self.workers:
             self._all_gone.set()
         self._spawn()

@@ -369,11 +369,11 @@ class ChangeReader:
         if not self._followed.see(record) or not self._all:
             return
         after = self._followed.table
-        told = after or before
-        assert told is not None
+        defined = after or before
+        assert defined is not None
         same = before is not None and after is not None and before.id == after.id
         op = ALTER if same else CREATE if after is not None else DROP
-        self._block.event(op, position, encode_table(told).decode())
+        self._block.event(op, position, encode_table(defined).decode())
 
     # Rows that the log has as Arrow batches.
 

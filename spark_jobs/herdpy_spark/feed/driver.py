@@ -97,12 +97,12 @@ def table_at(
     """
     if at == START:
         return None
-    told = describe()
-    if told is not None:
-        if told.at <= at:
-            return _along(ledgers, FollowedTable(name, told.table), told.at, at)
-        if not _made(ledgers, told.table, at, told.at):
-            return told.table
+    described = describe()
+    if described is not None:
+        if described.at <= at:
+            return _along(ledgers, FollowedTable(name, described.table), described.at, at)
+        if not _made(ledgers, described.table, at, described.at):
+            return described.table
     base = ledgers.state().base
     if base == START:
         return _along(ledgers, FollowedTable(name, None), START, at)
@@ -110,7 +110,7 @@ def table_at(
     if ref is not None and ref.lsn >= base:
         table = published_table(load(ref), name)
         return _along(ledgers, FollowedTable(name, table), ref.lsn, at)
-    newest_known = "no server reports it" if told is None else "what is there now is younger"
+    newest_known = "no server reports it" if described is None else "what is there now is younger"
     raise DefinitionUnknownError(
         f'it is not known what table "{name}" was at {at}: the log begins after {base}, no published snapshot'
         f" between the two is left, and {newest_known}. Begin later (startingOffsets=latest), or publish"

@@ -58,8 +58,8 @@ def run(this: JobRun) -> None:
     with opened(address) as ledgers:
         state = ledgers.state()
     wanted, gap = closed_ledgers(state, None if newest is None else newest.lsn)
-    told = {"ledgers": [one.ledger_id for one in wanted], "gap": gap, "log_id": state.log_id}
-    this.report |= {"url": shown_url(base["url"]), "to": arguments.to} | told
+    facts = {"ledgers": [one.ledger_id for one in wanted], "gap": gap, "log_id": state.log_id}
+    this.report |= {"url": shown_url(base["url"]), "to": arguments.to} | facts
     if gap and not arguments.allow_gap:
         raise JobError(
             f"the log begins after {state.base}, the archive ends at {newest.lsn if newest else None}:"

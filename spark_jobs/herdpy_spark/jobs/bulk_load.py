@@ -197,9 +197,9 @@ def _outcome(this: JobRun, options: dict[str, str], load_id: str, columns: list[
     outcome = load_outcome(options, load_id, this.arguments.mode, columns)
     if outcome is None:
         raise JobError(f"the load {load_id} is not known", hint="Run it again with the same --load-id.")
-    told = {name: getattr(outcome, name) for name in ("lsn", "inserted", "updated", "deleted", "skipped")}
-    this.report |= told
-    return ", ".join(f"{name} {value}" for name, value in told.items())
+    figures = {name: getattr(outcome, name) for name in ("lsn", "inserted", "updated", "deleted", "skipped")}
+    this.report |= figures
+    return ", ".join(f"{name} {value}" for name, value in figures.items())
 
 
 JOB = SparkJob(

@@ -191,10 +191,10 @@ def strict(checked_rows: DataFrame) -> DataFrame:
 
     names = [name for name in checked_rows.columns if name not in {"__source", REASON}]
     record = sql.substring(sql.to_json("__source"), 1, 500)
-    told = sql.raise_error(sql.concat(sql.lit("BadRowError: "), REASON, sql.lit("; the record: "), record))
+    failing = sql.raise_error(sql.concat(sql.lit("BadRowError: "), REASON, sql.lit("; the record: "), record))
     # A condition, so that no optimisation drops it with a column.
     return checked_rows.where(
-        sql.when(sql.col(REASON).isNull(), True).otherwise(told.cast("boolean"))
+        sql.when(sql.col(REASON).isNull(), True).otherwise(failing.cast("boolean"))
     ).select(*map(quoted, names))
 
 

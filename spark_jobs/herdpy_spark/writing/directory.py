@@ -111,8 +111,8 @@ class DirectoryLoads:
             with opened(self._path) as database:
                 return work(database)
         except SqlError as error:
-            told = [error.message, error.detail, error.hint, error.fields.get("where")]
-            raise LoadError("; ".join(text for text in told if text), error.sqlstate) from None
+            texts = [error.message, error.detail, error.hint, error.fields.get("where")]
+            raise LoadError("; ".join(text for text in texts if text), error.sqlstate) from None
 
     def _staged(self, load_id: str) -> Path:
         digest = hashlib.blake2b(load_id.encode(), digest_size=16).hexdigest()

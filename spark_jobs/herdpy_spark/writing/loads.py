@@ -147,8 +147,8 @@ class LeaderCalls:
 
 
 def _where(trailers: dict[str, Any]) -> str:
-    told = trailers.get("where-bin")
-    return "" if told is None else bytes(told).decode(errors="replace")
+    place = trailers.get("where-bin")
+    return "" if place is None else bytes(place).decode(errors="replace")
 
 
 _log = logging.getLogger("herdpy_spark.loads")
@@ -292,8 +292,8 @@ class ServerLoads:
                     raise LoadUnknownError(publishes, str(gone)) from None
                 raise LoadError(f"no server leads the tablespace, or none answers: {gone}") from None
 
-    def _plan(self, told: Any, load_id: str, table: str, mode: WriteMode) -> WritePlan:
-        ledgers = told.ledgers
+    def _plan(self, answer: Any, load_id: str, table: str, mode: WriteMode) -> WritePlan:
+        ledgers = answer.ledgers
         staging: StagingLedgers | ServerFiles = (
             StagingLedgers(
                 ledgers.zookeeper,
@@ -306,7 +306,7 @@ class ServerLoads:
                 ledgers.log_id,
                 ledgers.tablespace,
             )
-            if told.HasField("ledgers")
+            if answer.HasField("ledgers")
             else ServerFiles(self._calls.place, self._tablespace)
         )
         return WritePlan(
@@ -314,10 +314,10 @@ class ServerLoads:
             self._tablespace,
             table,
             mode,
-            told.table_id,
-            columns_of(told.arrow_schema),
-            told.defaults,
-            told.max_chunk_bytes,
+            answer.table_id,
+            columns_of(answer.arrow_schema),
+            answer.defaults,
+            answer.max_chunk_bytes,
             staging,
         )
 
@@ -325,11 +325,11 @@ class ServerLoads:
 def _refusal_text(refused: RefusedError, staged: Sequence[TaskRows]) -> str:
     """What the server said, with the row, and the partitions whose parts it counts."""
     error = refused.error
-    told = [error.message, error.detail, error.hint, refused.where]
+    texts = [error.message, error.detail, error.hint, refused.where]
     partitions = [one.partition for one in staged for _part in one.parts]
     if refused.where and partitions != list(range(len(partitions))):
-        told.append(f"the parts are of Spark's partitions {', '.join(map(str, partitions))}")
-    return "; ".join(text for text in told if text)
+        texts.append(f"the parts are of Spark's partitions {', '.join(map(str, partitions))}")
+    return "; ".join(text for text in texts if text)
 
 
 def _parts(staged: Sequence[TaskRows]) -> list[pb.LoadPart]:

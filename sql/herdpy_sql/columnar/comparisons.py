@@ -130,7 +130,7 @@ _LITERAL = re.compile(r"\(?-?[0-9]+\)?|true|false|'(?:[^']|'')*'")
 
 
 def direction_of(ordered: Any) -> str:
-    """An ORDER BY item's direction, NULLs written out: they are last unless DESC or told."""
+    """An ORDER BY item's direction, NULLs written out: they are last unless DESC or NULLS FIRST."""
     desc = bool(ordered.args.get("desc"))
     first = ordered.args.get("nulls_first")
     first = desc if first is None else bool(first)

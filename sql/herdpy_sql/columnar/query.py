@@ -204,7 +204,7 @@ class ColumnarQuery:
     ) -> Iterator[tuple[Any, Callable[[], None]]]:
         """DuckDB's relation, not begun, and what makes it interruptible; to be called as late as can be.
 
-        DuckDB forgets an interrupt that comes before it starts. What fails in the block is told as SqlError.
+        DuckDB forgets an interrupt that comes before it starts. What fails in the block raises SqlError.
         """
         if len(params) != len(self.param_types):
             raise SqlError(

@@ -1,8 +1,8 @@
 """Rows as values where the columnar engine has a meaning for them: makers of JSON, and count.
 
 A row is written out, ``(a, b)`` or ``ROW(a, b)``, or it is a relation's name. Nodes of calls' arguments
-come in; typed DuckDB text goes out: a JSON document with the row's fields, or a struct that can only be told
-apart from others. Below ``functions`` and ``aggregates``.
+come in; typed DuckDB text goes out: a JSON document with the row's fields, or a struct that can only be
+compared with others. Below ``functions`` and ``aggregates``.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
     if target.base in REG_TYPES:  # a name, which the catalog is asked for when the statement runs
         return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
     if target.element is Base.TIMESTAMPTZ:
-        from_text(target)(text)  # what is wrong with it is told now
+        from_text(target)(text)  # raises what is wrong with it now
         return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
     if target.base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:
         # Without a zone it is in the session's, known only when the statement runs.

@@ -1,7 +1,7 @@
 """Names of output columns without an alias, as PostgreSQL's parser finds them (its FigureColname).
 
 Both engines ask here. A column is named by the column, function or type that it is made by. What sqlglot
-makes one class of is told apart by the length of the word that was written, which it remembers.
+makes one class of is distinguished by the length of the word that was written, which it remembers.
 """
 
 from __future__ import annotations
@@ -114,5 +114,5 @@ def _of_call(node: exp.Expression) -> tuple[str, int]:
 def _type_name(kind: exp.Expression) -> str:
     try:
         return catalog_name(sql_type(of_moment(kind)[0], any_scale=True))
-    except SqlError:  # told where the cast is bound
+    except SqlError:  # raised where the cast is bound
         return UNNAMED

@@ -93,7 +93,7 @@ def catalog_name(type_: SqlType) -> str:
 
 
 def of_moment(node: exp.Expression) -> tuple[exp.Expression, int | None]:
-    """A type without the digits of its seconds, and those: of ``timestamp(3)``; None where none are told."""
+    """A type without the digits of its seconds, and those: of ``timestamp(3)``; None where there are none."""
     if not isinstance(node, exp.DataType) or node.this not in _OF_MOMENTS or len(node.expressions) != 1:
         return node, None
     digits = _modifier(node.expressions[0])

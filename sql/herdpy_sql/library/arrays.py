@@ -128,7 +128,7 @@ def _subscript(array: Any, *indexes: int) -> Any:
 
 
 def _slice(array: Any, *bounds: int) -> Any:
-    """``array[low:high][low:high]``: dimensions that are not told are taken as they are."""
+    """``array[low:high][low:high]``: dimensions without bounds are taken as they are."""
     sizes = sizes_of(array)
     if len(bounds) > 2 * len(sizes):
         return ()
@@ -139,11 +139,11 @@ def _slice(array: Any, *bounds: int) -> Any:
 
 
 def _spans(bounds: tuple[int, ...], sizes: tuple[int, ...]) -> list[range]:
-    told = [
+    spans = [
         range(max(low, 1) - 1, min(high, size))
         for low, high, size in zip(bounds[::2], bounds[1::2], sizes, strict=False)
     ]
-    return told + [range(size) for size in sizes[len(told) :]]
+    return spans + [range(size) for size in sizes[len(spans) :]]
 
 
 def _picked(array: tuple[Any, ...], spans: list[range]) -> list[Any]:
@@ -367,12 +367,12 @@ def put_slice(
 
     ``given`` says which of them were written. A source that is NULL changes nothing. Errors as above.
     """
-    told = [_known(bound) if was else None for was, bound in zip(given, bounds, strict=True)]
+    written = [_known(bound) if was else None for was, bound in zip(given, bounds, strict=True)]
     array = array or ()
     if source is None:
         return array
     sizes = sizes_of(array)
-    pairs = list(zip(told[::2], told[1::2], strict=True))
+    pairs = list(zip(written[::2], written[1::2], strict=True))
     if not array:
         return _first(pairs, source)
     if len(sizes) < len(pairs):

@@ -1,7 +1,7 @@
 """One statement to a syntax tree, by sqlglot's postgres dialect, with PostgreSQL's errors.
 
 sqlglot is liberal: it accepts other dialects' syntax, and turns what it does not know into a "Command".
-Statements are told apart by their first words before it parses them, and a Command that comes back is a
+Statements are classified by their first words before it parses them, and a Command that comes back is a
 syntax error. Each class of node has here the arguments that planning reads; one that is set and not listed
 is 0A000, and all literals of the text must be in the tree. Parsers are kept: making one costs as much as
 parsing a point SELECT.

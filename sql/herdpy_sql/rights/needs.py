@@ -2,7 +2,7 @@
 
 Asked once for a plan and a role that may not do everything (never for a superuser), so it parses the text
 once more and does not bear on planning. A view asks its user for itself, and its owner for what is behind it.
-What cannot be told apart without binding (does an UPDATE read its table?) is answered with yes. Statements of
+What is not known without binding (does an UPDATE read its table?) is answered with yes. Statements of
 definition need to make things in a schema, and to own what is altered or dropped.
 """
 

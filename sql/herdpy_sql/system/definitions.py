@@ -1,7 +1,7 @@
 """Definitions as SQL text, and object ids: what pg_get_indexdef and its relatives say; foreign keys too.
 
 Object ids follow from the catalog's own ids: tables and indexes have theirs plus 16384, as users' objects
-begin there; what has no id of its own (keys, constraints, defaults) is told apart by high bits.
+begin there; what has no id of its own (keys, constraints, defaults) has high bits of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def table_oid(table: Table) -> int:
 
 
 def indexes_of(table: Table) -> Iterator[Relating]:
-    """The indexes of a table, its primary key first; a hidden key is not told of."""
+    """The indexes of a table, its primary key first; a hidden key is not shown."""
     if not table.has_hidden_key:
         oid = _KEY + table.oid
         yield Relating(oid, table.key_name, table, table.key, unique=True, primary=True, constraint=True)

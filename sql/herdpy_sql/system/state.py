@@ -119,7 +119,7 @@ class ServerState(Protocol):
 
     @property
     def pid(self) -> int:
-        """The session's number, as the client was told."""
+        """The session's number, as the client knows it."""
 
     @property
     def started_us(self) -> int:
@@ -224,8 +224,8 @@ class LocalState:
 class FrozenState(LocalState):
     """What a state said at one moment."""
 
-    def __init__(self, state: ServerState, told: Iterable[str] = ()) -> None:
-        """``told``: the facts that are wanted."""
+    def __init__(self, state: ServerState, wanted: Iterable[str] = ()) -> None:
+        """``wanted``: names of facts."""
         super().__init__(
             state.database, state.user, state.session_user, state.pid, state.started_us, state.in_recovery
         )
@@ -233,7 +233,7 @@ class FrozenState(LocalState):
         self._activity, self._prepared = list(state.activity()), list(state.prepared_statements())
         self._cursors = list(state.cursors())
         self._databases, self._server_settings = list(state.databases()), list(state.server_settings())
-        self._facts = {name: list(state.facts(name)) for name in told}
+        self._facts = {name: list(state.facts(name)) for name in wanted}
         own = next((one for one in self._activity if one.pid == state.pid), None)
         self.client_address = own.client_address if own is not None else None
         self.client_port = own.client_port if own is not None else None

@@ -169,7 +169,7 @@ def unpack_numeric(data: Bytes) -> Decimal:
 
     SqlError 22P03 for a malformed one, 08P01 for one that ends too early, 0A000 for NaN and infinity.
     """
-    # What is wrong first is told, so a sign or digit before what is missing at the end.
+    # The first error is reported, so a sign or digit before what is missing at the end.
     if len(data) >= 6:
         sign = int.from_bytes(data[4:6], "big")
         if sign not in {0, _NEGATIVE} and sign not in _NOT_FINITE:

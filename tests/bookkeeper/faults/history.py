@@ -1,4 +1,4 @@
-"""What clients were told about one ledger while servers failed; `judge` holds it against what is left.
+"""What was answered to clients of one ledger while servers failed; `judge` compares it with what is left.
 
 Every entry's bytes follow from its ledger and its place, so an entry that is lost, doubled, moved or mixed up
 shows itself, wherever it is read.
@@ -43,7 +43,7 @@ class History:
         return content_of(self.ledger_id, self.appended_to)
 
     def acknowledged(self, expected: int, entry_id: int) -> None:
-        """An append was told to be done: it was the one numbered `expected`, and became `entry_id`."""
+        """An append was acknowledged: it was the one numbered `expected`, and became `entry_id`."""
         if not expected == entry_id == self.acknowledged_to + 1:
             self.wrong.append(
                 f"append {expected} was acknowledged as entry {entry_id}, after {self.acknowledged_to}"
@@ -60,7 +60,7 @@ class History:
         self.ends[who] = (last_entry_id, length_bytes)
 
     def saw_lac(self, lac: int) -> None:
-        """A reader was told that all entries up to `lac` are confirmed."""
+        """A reader got the answer that all entries up to `lac` are confirmed."""
         self.highest_lac = max(self.highest_lac, lac)
 
     def delivered(self, who: str, entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""The common judge of all faults: what is left of a ledger, against what clients were told of it.
+"""The common judge of all faults: what is left of a ledger, against what clients know of it.
 
 `find` looks at the ledger after the faults are healed, with clients of its own, in every way there is; it
 changes nothing but that a ledger left open is recovered. `judge` is pure, so that it can be shown a bad
@@ -140,7 +140,7 @@ def _judge_appends(history: History, found: Found) -> list[str]:
         broken.append(f"the ledger ends at {last}, {history.appended_to} was the last append")
     for number, outcome in history.refused.items():
         if outcome is Outcome.NOT_DONE and number <= last:
-            broken.append(f"append {number} was told not to be done, and is there")
+            broken.append(f"append {number} was reported as not done, and is there")
     return broken
 
 
@@ -148,7 +148,7 @@ def _judge_readers(history: History, found: Found) -> list[str]:
     last = found.metadata.last_entry_id
     broken = []
     if history.highest_lac > last:
-        broken.append(f"a reader was told that {history.highest_lac} is confirmed, the end is {last}")
+        broken.append(f"a reader was answered that {history.highest_lac} is confirmed, the end is {last}")
     short = [who for who in sorted(history.finished) if history.tails[who] != last]
     return broken + [f"{who} ended behind {history.tails[who]}, the ledger behind {last}" for who in short]
 

@@ -38,7 +38,7 @@ async def in_recovery(bk, ledger_id):
 
 
 async def leave_open(world, tail_of_unconfirmed=400):
-    """A ledger whose writer is gone, with a tail of entries nobody was told of."""
+    """A ledger whose writer is gone, with a tail of entries that nobody knows of."""
     async with world.client() as bk, appending(bk) as work:
         await work.more(50)
         for _ in range(tail_of_unconfirmed):

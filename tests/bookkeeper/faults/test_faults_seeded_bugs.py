@@ -134,7 +134,7 @@ async def stored_and_not_confirmed(world):
     [
         (recovered_behind_its_back, without_fence, "was acknowledged, the ledger ends at"),
         (replaced_after_it_acknowledged, with_old_acknowledgements, r"is on \['.*'\] alone"),
-        (stored_and_not_confirmed, without_lac, "a reader was told that .* is confirmed, the end is"),
+        (stored_and_not_confirmed, without_lac, "a reader was answered that .* is confirmed, the end is"),
     ],
     ids=["fence", "acknowledgements", "last_add_confirmed"],
 )

@@ -39,7 +39,7 @@ class Signal:
 
 
 class Appending:
-    """Appends one entry after another, a few in flight, some hundreds a second, until told to stop."""
+    """Appends one entry after another, a few in flight, some hundreds a second, until it is stopped."""
 
     def __init__(self, writer: LedgerWriter) -> None:
         self.writer = writer

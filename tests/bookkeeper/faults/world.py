@@ -201,7 +201,7 @@ def run(program: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
         await program
         left = asyncio.all_tasks() - {asyncio.current_task()}
-        if left:  # told to end, perhaps, and not at their end yet
+        if left:  # asked to end, perhaps, and not at their end yet
             _, left = await asyncio.wait(left, timeout=PATIENCE_S / 10)
         assert not left, left
 

@@ -46,7 +46,9 @@ def _check_appends(history: LedgerHistory, entries: list[Entry]) -> None:
         if history.is_safe(append) and append.entry_id not in final:
             history.break_promise(f"acknowledged entry {append.entry_id} is not there")
         if append.outcome is Outcome.NOT_DONE and append.number in present:
-            history.break_promise(f"append {append.number} is there, and was told not to be: {append.error}")
+            history.break_promise(
+                f"append {append.number} is there, and was reported as failed: {append.error}"
+            )
 
 
 def _check_ends(history: LedgerHistory, metadata: LedgerMetadata) -> None:

@@ -19,7 +19,7 @@ class BrokenPromiseError(AssertionError):
 
 @dataclass(slots=True)
 class Append:
-    """One append: its place in the writer's order, and what the writer was told of it."""
+    """One append: its place in the writer's order, and the writer's answer."""
 
     number: int
     data: bytes
@@ -59,7 +59,7 @@ class LedgerHistory:
     highest_lac: int = -1
     acknowledged_to: int = -1
     forced_to: int = -1
-    told_to: int = -1  # what an ack quorum of bookies was told to be confirmed
+    told_to: int = -1  # what was reported to an ack quorum of bookies as confirmed
     recovery_began_s: float | None = None
 
     def break_promise(self, what: str) -> None:
@@ -99,14 +99,14 @@ class LedgerHistory:
         self.forced_to = max(self.forced_to, lac)
 
     def is_safe(self, append: Append) -> bool:
-        """Whether the writer was told that nothing can take the append away."""
+        """Whether the writer was assured that nothing can take the append away."""
         entry_id = append.entry_id
         return entry_id is not None and (not self.is_deferred or entry_id <= self.forced_to)
 
     # -- readers
 
     def saw_lac(self, who: str, lac: int) -> None:
-        """A reader was told that everything up to `lac` is confirmed."""
+        """A reader got the answer that everything up to `lac` is confirmed."""
         self.highest_lac = max(self.highest_lac, lac)
         if lac > self.acknowledged_to and self.recovery_began_s is None and not self.is_deferred:
             self.break_promise(f"{who} saw LAC {lac}, and {self.acknowledged_to} is confirmed")
@@ -115,7 +115,7 @@ class LedgerHistory:
         """A reader asked how far the ledger is confirmed, after `told_before` was."""
         self.saw_lac(who, lac)
         if lac < told_before:
-            self.break_promise(f"{who} was answered LAC {lac}, after a quorum had been told {told_before}")
+            self.break_promise(f"{who} was answered LAC {lac}, after a quorum knew {told_before}")
 
     def saw_entry(self, who: str, entry: Entry) -> None:
         """Somebody read an entry: everybody must read the same."""

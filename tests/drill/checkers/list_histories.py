@@ -21,20 +21,20 @@ def txn(
 ) -> ClientOperation:
     """One transaction: "x+1 x=1,2 y=" appends 1 to x, reads [1, 2] in x and nothing in y."""
     asked: list[Json] = []
-    told: list[Json] = []
+    answers: list[Json] = []
     for part in text.split():
         key, sign, value = part[0], part[1], part[2:]
         if sign == "+":
             asked.append(["append", key, int(value)])
-            told.append(["append", key, int(value)])
+            answers.append(["append", key, int(value)])
         else:
             asked.append(["read", key, None])
-            told.append(["read", key, [int(each) for each in value.split(",") if each]])
+            answers.append(["read", key, [int(each) for each in value.split(",") if each]])
     return ClientOperation(
         process,
         "txn",
         asked,
-        told if outcome is DONE else None,
+        answers if outcome is DONE else None,
         outcome,
         *at,
         details={} if sees_from_s is None else {"sees_from_s": sees_from_s},
@@ -169,5 +169,5 @@ class TinyDatabase:
     def _end(self, running: _Running, now: float, outcome: OperationOutcome) -> ClientOperation:
         self._locks = {key: owner for key, owner in self._locks.items() if owner != running.process}
         asked: list[Json] = [list(part) for part in running.parts]
-        told = list(running.answers) if outcome is DONE else None
-        return ClientOperation(running.process, "txn", asked, told, outcome, running.called_s, now)
+        answers = list(running.answers) if outcome is DONE else None
+        return ClientOperation(running.process, "txn", asked, answers, outcome, running.called_s, now)

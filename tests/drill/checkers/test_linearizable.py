@@ -85,9 +85,9 @@ def test_a_good_history_is_accepted(what):
 
 
 def test_what_a_request_id_told_counts():
-    told = write(1, UNKNOWN, resolved=DONE)
-    assert not linearizable.check(one_by_one(told, read(None))).valid
-    assert linearizable.check(one_by_one(told, read(1))).valid
+    later = write(1, UNKNOWN, resolved=DONE)
+    assert not linearizable.check(one_by_one(later, read(None))).valid
+    assert linearizable.check(one_by_one(later, read(1))).valid
     assert not linearizable.check(one_by_one(write(1, UNKNOWN, resolved=NOT_DONE), read(1))).valid
 
 

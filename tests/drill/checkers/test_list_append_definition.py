@@ -40,8 +40,8 @@ def _search(left: list[ListTransaction], lists: dict[str, list[Json]], real_time
 def _applied(each: ListTransaction, lists: dict[str, list[Json]]) -> dict[str, list[Json]] | None:
     """The lists after a transaction; None when they are not what it read."""
     state = {key: list(elements) for key, elements in lists.items()}
-    told = each.operation.result
-    parts = told if isinstance(told, list) else each.operation.arguments
+    result = each.operation.result
+    parts = result if isinstance(result, list) else each.operation.arguments
     for name, key, value in parts:
         if name == "append":
             state.setdefault(key, []).append(value)

@@ -50,8 +50,8 @@ def test_a_lost_answer_gives_no_number_and_its_row_may_be_there_or_not():
     lost = [row(None, 1, UNKNOWN), row(3, 2)]
     assert sequences.check(one_by_one(*lost, rows((3, 2)))).valid
     assert sequences.check(one_by_one(*lost, rows((2, 1), (3, 2)))).valid
-    told = row(None, 1, UNKNOWN, resolved=DONE)
-    assert sequences.check(one_by_one(told, rows())).kinds == ["lost row"]
+    later = row(None, 1, UNKNOWN, resolved=DONE)
+    assert sequences.check(one_by_one(later, rows())).kinds == ["lost row"]
 
 
 def test_what_is_no_number_is_refused():

@@ -54,8 +54,8 @@ def test_an_unknown_take_may_have_taken_one_job_and_no_more():
 def test_an_unknown_put_may_be_there_or_not():
     assert queue.check(one_by_one(put(1, UNKNOWN), waiting())).valid
     assert queue.check(one_by_one(put(1, UNKNOWN), take(1), waiting())).valid
-    told = put(1, UNKNOWN, resolved=DONE)
-    assert queue.check(one_by_one(told, waiting())).kinds == ["lost job"]
+    later = put(1, UNKNOWN, resolved=DONE)
+    assert queue.check(one_by_one(later, waiting())).kinds == ["lost job"]
 
 
 def test_without_a_last_look_no_job_is_called_lost_and_that_is_told():

@@ -1,4 +1,4 @@
-"""An operator's commands: what is wrong with a file is told, and what is right is run, word by word."""
+"""An operator's commands: what is wrong with a file is reported, and what is right is run, word by word."""
 
 from __future__ import annotations
 

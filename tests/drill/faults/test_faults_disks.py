@@ -56,8 +56,8 @@ def test_roll_ledgers(control: LocalControl, view: ClusterObserver):
 @LONG
 def test_trim_and_seed(control: LocalControl, view: ClusterObserver):
     fault = TrimAndSeed(Random(1))
-    with writing(view, control.url), happening(fault, control, view) as told:
-        stopped = told.partition(" ")[0]
+    with writing(view, control.url), happening(fault, control, view) as text:
+        stopped = text.partition(" ")[0]
         assert not control.is_running(stopped)
         assert not control.cluster.data_path(stopped).exists()
     (verdict,) = fault.findings(control, view)
@@ -71,8 +71,8 @@ def test_trim_and_seed(control: LocalControl, view: ClusterObserver):
 @LONG
 def test_lose_bookie_disk(control: LocalControl, view: ClusterObserver):
     with writing(view, control.url) as writer:
-        with happening(LoseBookieDisk(Random(1)), control, view) as told:
-            lost = view.place(told.partition(" ")[0])
+        with happening(LoseBookieDisk(Random(1)), control, view) as text:
+            lost = view.place(text.partition(" ")[0])
             assert not control.cluster.data_path(lost.name).exists()
             assert asyncio.run(ledgers_with(view.bookkeeper_uri, lost.bookie_id))
             writer.go_on()
@@ -106,8 +106,8 @@ def test_full_disk_of_the_leader(control: LocalControl, view: ClusterObserver):
 def test_full_disk_of_a_bookie(control: LocalControl, view: ClusterObserver):
     """It ends, or takes no more entries; writing goes on with the others."""
     with writing(view, control.url) as writer:
-        with happening(FullDisk(Random(1), of="bookie"), control, view) as told:
-            full = view.place(told.split()[3])
+        with happening(FullDisk(Random(1), of="bookie"), control, view) as text:
+            full = view.place(text.split()[3])
             assert await_until(lambda: _refuses(view, control, full.name, full.bookie_id), PATIENCE_S)
             writer.go_on()
         assert control.is_running(full.name)
@@ -150,9 +150,9 @@ def test_slow_disk_is_likened_where_it_cannot_be_made(
         "can",
         lambda self, what, name: "no compiler" if what == "slow" else can(self, what, name),
     )
-    with happening(SlowDisk(Random(1)), control, view) as told:
-        assert "only like a slow disk (no compiler)" in told
-        bookie = told.partition(" ")[0]
+    with happening(SlowDisk(Random(1)), control, view) as text:
+        assert "only like a slow disk (no compiler)" in text
+        bookie = text.partition(" ")[0]
         states: set[str] = set()
 
         def seen_both() -> bool:
@@ -171,9 +171,9 @@ def test_clock_jump(control: LocalControl, view: ClusterObserver):
 
     with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(ClockJump(Random(4)), control, view) as told:
+        with happening(ClockJump(Random(4)), control, view) as text:
             offsets = {name: offset_s(name) for name in view.names("server")}
-            assert any(offset > 50 for offset in offsets.values()), told
+            assert any(offset > 50 for offset in offsets.values()), text
             writer.go_on(50)
             assert view.leader() == leader  # nobody's session, lease or term depends on it
         assert all(abs(offset_s(name)) < 30 for name in view.names("server"))
@@ -202,8 +202,8 @@ def test_a_driver_goes_on_when_the_leaders_clock_jumps_ahead(control: LocalContr
 )
 def test_bit_rot(control: LocalControl, view: ClusterObserver, where: Where):
     fault = BitRot(Random(1), where=where)
-    with writing(view, control.url), happening(fault, control, view) as told:
-        assert "are wrong: " in told
+    with writing(view, control.url), happening(fault, control, view) as text:
+        assert "are wrong: " in text
     (verdict,) = fault.findings(control, view)
     assert verdict.valid, verdict
     assert "nothing was damaged" not in verdict.summary
@@ -214,11 +214,11 @@ def test_bit_rot(control: LocalControl, view: ClusterObserver, where: Where):
 @LONG
 @pytest.mark.soak  # three faults one after the other take a minute; test_drills has one in short
 def test_a_short_storm(control: LocalControl, view: ClusterObserver):
-    told: list[str] = []
+    text: list[str] = []
     fault = Storm(Random(3))
     with writing(view, control.url), happening(fault, control, view):
-        fault.tell = told.append
-        assert await_until(lambda: sum("is over" in line for line in told) >= 3, PATIENCE_S)
+        fault.tell = text.append
+        assert await_until(lambda: sum("is over" in line for line in text) >= 3, PATIENCE_S)
     assert all(one.state == "running" for one in control.cluster.status().processes)
 
 

@@ -56,8 +56,8 @@ def test_another_leads_when_it_cannot_reach_the_log(
     with writing(view, control.url) as writer:
         leader = view.await_following()
         with happening(kind(Random(1)), control, view):
-            told = view.await_status(leader, lambda one: one["unfit"], "say that it is cut off")
-            assert told["unfit"].startswith("it cannot reach the log since ")
+            status = view.await_status(leader, lambda one: one["unfit"], "say that it is cut off")
+            assert status["unfit"].startswith("it cannot reach the log since ")
             new = view.await_leader(other_than=leader)
             writer.go_on()
             assert view.leader() == new

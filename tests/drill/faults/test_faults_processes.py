@@ -36,8 +36,8 @@ def state_of(control: LocalControl, name: str) -> str:
 def test_kill_leader(control: LocalControl, view: ClusterObserver):
     with writing(view, control.url) as writer:
         leader = view.await_leader()
-        with happening(KillLeader(Random(1)), control, view) as told:
-            assert told == f"{leader}, the leader, is killed"
+        with happening(KillLeader(Random(1)), control, view) as text:
+            assert text == f"{leader}, the leader, is killed"
             assert not control.is_running(leader)
             assert view.await_leader(other_than=leader) != leader
             writer.go_on()
@@ -62,8 +62,8 @@ def test_pause_leader(control: LocalControl, view: ClusterObserver):
 def test_kill_follower(control: LocalControl, view: ClusterObserver):
     with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(KillFollower(Random(1)), control, view) as told:
-            killed = told.partition(",")[0]
+        with happening(KillFollower(Random(1)), control, view) as text:
+            killed = text.partition(",")[0]
             assert killed != leader
             assert not control.is_running(killed)
             writer.go_on()
@@ -82,8 +82,8 @@ def test_which_follower_follows_from_the_seed(control: LocalControl, view: Clust
 )
 def test_without_a_bookie(control: LocalControl, view: ClusterObserver, kind: type[KillBookie], state: str):
     with writing(view, control.url) as writer:
-        with happening(kind(Random(2)), control, view) as told:
-            bookie = told.split()[0]
+        with happening(kind(Random(2)), control, view) as text:
+            bookie = text.split()[0]
             assert state_of(control, bookie) == state
             writer.go_on()
         assert state_of(control, bookie) == "running"
@@ -114,8 +114,8 @@ def test_expire_session(control: LocalControl, view: ClusterObserver):
     with writing(view, control.url) as writer:
         before = owner(view.zookeeper, path)
         epoch = view.replica_status(view.await_leader())["epoch"]
-        with happening(ExpireSession(Random(1)), control, view) as told:
-            assert f"0x{before:x}" in told
+        with happening(ExpireSession(Random(1)), control, view) as text:
+            assert f"0x{before:x}" in text
             assert await_until(
                 lambda: (
                     (leader := view.leader()) is not None

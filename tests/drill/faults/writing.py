@@ -1,4 +1,4 @@
-"""A client that writes while faults happen, and what it was told; a fault from its beginning to its end."""
+"""A client that writes while faults happen, and its answers; a fault from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Writing:
 
 @contextmanager
 def writing(view: ClusterObserver, url: str) -> Iterator[Writing]:
-    """A writer during the block; afterwards every replica has what it was told to be done."""
+    """A writer during the block; afterwards every replica has what was acknowledged."""
     table = f"written_{next(_tables)}"
     leader = view.await_following()
     view.run(leader, f"CREATE TABLE {table} (id INT PRIMARY KEY)")
@@ -124,13 +124,13 @@ def _commit(url: str, statement: str) -> str:
 def happening(fault: Fault, control: LocalControl, view: ClusterObserver) -> Iterator[str]:
     """The fault from its beginning to its end; what it says of itself."""
     assert fault.cannot(control, view) is None
-    told: list[str] = []
-    fault.tell = told.append
+    texts: list[str] = []
+    fault.tell = texts.append
     try:
         fault.prepare(control, view)
         yield fault.begin(control, view)
     except BaseException as error:
-        error.add_note("; ".join(told))
+        error.add_note("; ".join(texts))
         raise
     finally:
         fault.end()

@@ -33,7 +33,7 @@ class InDrill:
     """Caught by a drill on real servers.
 
     drill: its name in herdpy.drill.DRILLS. workloads: those that run in it here.
-    told: kinds of anomalies, of which at least one is told.
+    reported: kinds of anomalies, of which at least one is reported.
     runs: at most so many, with the seeds from 1 on, each with `--seconds` RUN_S.
     """
 
@@ -41,7 +41,7 @@ class InDrill:
     area: str
     drill: str
     workloads: tuple[str, ...]
-    told: tuple[str, ...]
+    reported: tuple[str, ...]
     runs: int
     about: str
 
@@ -54,7 +54,7 @@ class InSimulation:
     area: str
     simulation: str
     script: str | None
-    told: str
+    reported: str
     seeds: int
     about: str
 
@@ -397,12 +397,12 @@ def rows() -> list[str]:
             AREAS.index(one.area),
             f"| {one.area} | `{one.bug}`: {one.about} | drill `{one.drill}`"
             f" ({', '.join(f'`{each}`' for each in one.workloads)})"
-            f" | {' or '.join(one.told)} | {one.runs} run{'s' if one.runs > 1 else ''} of {RUN_S:g} s |",
+            f" | {' or '.join(one.reported)} | {one.runs} run{'s' if one.runs > 1 else ''} of {RUN_S:g} s |",
         )
         for one in IN_DRILLS
     ]
     for sim in IN_SIMULATIONS:
         script = f", scenario `{sim.script}`" if sim.script is not None else ""
-        row = f"| {sim.area} | `{sim.bug}`: {sim.about} | `{sim.simulation}`{script} | {sim.told}"
+        row = f"| {sim.area} | `{sim.bug}`: {sim.about} | `{sim.simulation}`{script} | {sim.reported}"
         found.append((AREAS.index(sim.area), f"{row} | {sim.seeds} seeds |"))
     return [row for _place, row in sorted(found, key=lambda one: one[0])]

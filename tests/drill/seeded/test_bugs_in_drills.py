@@ -48,7 +48,7 @@ def test_the_drill_tells(
         if progress.phase == "before":
             switch.set(seeded.bug)
 
-    told: list[str] = []
+    reported: list[str] = []
     for seed in range(1, seeded.runs + 1):
         try:
             result = run(drill, control=control, seconds=RUN_S, seed=seed, load=LOAD, on_progress=on_progress)
@@ -56,12 +56,12 @@ def test_the_drill_tells(
             switch.set(None)
             _heal(ClusterObserver(control))
         assert not result.was_skipped, result.skipped
-        told = sorted({one.kind for verdict in result.verdicts for one in verdict.anomalies})
-        print(f"seed {seed}: {', '.join(told)}\n{shown(result)}")
-        if set(told) & set(seeded.told):
-            record_property("caught", f"seed {seed}: {', '.join(told)}")
+        reported = sorted({one.kind for verdict in result.verdicts for one in verdict.anomalies})
+        print(f"seed {seed}: {', '.join(reported)}\n{shown(result)}")
+        if set(reported) & set(seeded.reported):
+            record_property("caught", f"seed {seed}: {', '.join(reported)}")
             return
-    pytest.fail(f"{seeded.drill} does not notice that a server {seeded.bug}; told: {told}")
+    pytest.fail(f"{seeded.drill} does not notice that a server {seeded.bug}; reported: {reported}")
 
 
 def _heal(view: ClusterObserver) -> None:

@@ -1,4 +1,4 @@
-"""A client records what it was told, goes on under another number when that is unknown, and asks again."""
+"""A client records its answers, goes on under another number when that is unknown, and asks again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Scripted:
-    """A session that answers as it is told; `said` are the statements."""
+    """A session that answers as it is set up to; `said` are the statements."""
 
     server = None
 

@@ -92,11 +92,11 @@ def test_plain_psycopg_is_told_unknown_and_learns_what_it_was(
             insert(session, next(_keys), in_transaction=in_transaction)  # it is connected
             key = next(_keys)
             cuts.left = number
-            told = _told(session, key, cuts, in_transaction=in_transaction)
+            outcome = _told(session, key, cuts, in_transaction=in_transaction)
             cuts.left = None
-            is_done = told in (OperationOutcome.DONE, (OperationOutcome.UNKNOWN, OperationOutcome.DONE))
-            assert count(direct, key) == is_done, (number, told)
-            seen[told] = seen.get(told, 0) + 1
+            is_done = outcome in (OperationOutcome.DONE, (OperationOutcome.UNKNOWN, OperationOutcome.DONE))
+            assert count(direct, key) == is_done, (number, outcome)
+            seen[outcome] = seen.get(outcome, 0) + 1
     assert seen.keys() == {
         OperationOutcome.DONE,
         OperationOutcome.NOT_DONE,

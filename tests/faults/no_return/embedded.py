@@ -250,7 +250,7 @@ def a_making(scene: Scene) -> None:
 
 @contextmanager
 def as_the_driver() -> Iterator[None]:
-    """Errors are told as the driver would tell them."""
+    """Errors are reported as the driver would report them."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What was told of each change, and whether that can be true of what is there.
+"""What was reported of each change, and whether that can be true of what is there.
 
 A change has a probe: a query that gives 1 where the change is there, and 0 where it is not. Whatever
 else it is, the change is there by half.
@@ -20,7 +20,7 @@ Probe = Callable[[herdpy.Connection], float]
 
 @dataclass
 class Change:
-    """One that was asked for: ``outcome`` is what was told of it, in the driver's words."""
+    """One that was asked for: ``outcome`` is what was reported of it, in the driver's words."""
 
     name: str
     probe: Probe
@@ -31,10 +31,10 @@ class Change:
 
 @dataclass
 class Judge:
-    """Holds what is there against what was told; what does not fit is in ``wrong``.
+    """Compares what is there with what was reported; what does not fit is in ``wrong``.
 
     Attributes:
-        is_defect: the error is one that nothing raises but a defect, so XX000 is what it is told as.
+        is_defect: the error is one that nothing raises but a defect, so it is reported as XX000.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Judge:
     is_defect: bool = False
 
     def ask(self, name: str, probe: Probe, work: Callable[[], object]) -> None:
-        """Have a change made, and note what is told of it."""
+        """Have a change made, and record what is reported of it."""
         change = Change(name, probe)
         self.changes.append(change)
         change.outcome = "unknown"  # whatever interrupts it
@@ -90,4 +90,4 @@ class Judge:
         elif change.outcome == "done" and not found:
             self.wrong.append(f"{when}: {change.name} was acknowledged, and is lost")
         elif change.outcome in ("not done", "not asked") and found:
-            self.wrong.append(f"{when}: {change.name} was told as not done ({change.told}), and is there")
+            self.wrong.append(f"{when}: {change.name} was reported as not done ({change.told}), and is there")

@@ -160,7 +160,7 @@ async def tablespaces(world: World, _doors: Doors) -> None:
 
 
 def tolerate(world: World, doors: Doors) -> None:
-    """That the loop is told of the error is as it should be: it is one that nobody has foreseen."""
+    """That the error is reported to the loop is as it should be: it is one that nobody has foreseen."""
     told = world.loop._note_unhandled
 
     def tell(loop: Any, context: dict[str, Any]) -> None:

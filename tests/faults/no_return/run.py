@@ -17,7 +17,7 @@ from tests.faults.no_return.judge import Judge
 
 
 class BrokenPromiseError(Exception):
-    """Something was told, or was there, that must not have been."""
+    """Something was reported, or was there, that must not have been."""
 
 
 def steps_of(name: str, directory: Path) -> list[str]:

@@ -74,7 +74,7 @@ class History:
             if written.outcome is not None:
                 self.broken(f"{leader}: append {written.number} was answered twice")
             if append.done():
-                self.broken(f"{leader}: append {written.number} was resolved before the hook was told")
+                self.broken(f"{leader}: append {written.number} was resolved before the hook was called")
             if error is not None:
                 written.outcome = error.outcome
                 continue

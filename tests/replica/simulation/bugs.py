@@ -153,7 +153,7 @@ def skips_an_entry_of_each_ledger() -> Iterator[None]:
 
 @_bug
 def tells_nobody_that_the_log_was_lost() -> Iterator[None]:
-    """Commits that were in flight when the leader stepped down are told as done."""
+    """Commits that were in flight when the leader stepped down are reported as done."""
     fail = Acknowledger.fail
 
     def done(self: Acknowledger, appends: Sequence[Append], error: LogError, cause: LogError) -> None:

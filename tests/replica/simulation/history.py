@@ -1,7 +1,7 @@
 """What was asked and what was answered, and whether that can be true of one register and one set of rows.
 
 The truth is the log, as an undisturbed follower has read it: which writes took effect, in which order. Held
-against it: each acknowledged write is there, once; what was told as not done is not there; a read that is
+against it: each acknowledged write is there, once; what was reported as not done is not there; a read that is
 linearizable saw every write that was acknowledged before it was asked, and nothing older than an earlier
 read saw; a bounded one, all that was acknowledged so long before; one at a position, what is at that.
 """
@@ -15,7 +15,7 @@ from herdpy.log import LSN
 
 
 class BrokenPromiseError(Exception):
-    """Something was told, or was there, that must not have been."""
+    """Something was reported, or was there, that must not have been."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ class History:
             if write.outcome == "done" and not there:
                 self.broken(f"write {write.number} was acknowledged by {write.node}, and is lost")
             if write.outcome == "not done" and there:
-                self.broken(f"write {write.number} was told as not done ({write.error}), and is there")
+                self.broken(f"write {write.number} was reported as not done ({write.error}), and is there")
         for told in self.told:
             if (told.outcome == "done") != (told.number in places):
                 self.broken(f"{told.node} said that write {told.number} is {told.outcome}, which is wrong")

@@ -346,7 +346,7 @@ async def a_follower_is_asked_for_an_outcome(world: World) -> None:
 
 @_scenario
 async def a_sleeping_leader_is_asked_for_an_outcome(world: World) -> None:
-    """Another has taken the write when it wakes, and nobody has told it."""
+    """Another has taken the write when it wakes, and it does not know."""
     old = leader_of(world)
     await write(world, old)
     await followers_have(world, old)

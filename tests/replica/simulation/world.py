@@ -240,7 +240,7 @@ class Node:
         return task.get_name().startswith(f"{self.host} ") or self.world.loop.hosts.get(task) == self.host
 
     async def close(self) -> None:
-        """As a server that is told to end."""
+        """As a server that is asked to end."""
         if self.replica is not None:
             await self.replica.close()
         await self.coordination.close()

@@ -37,21 +37,21 @@ with importing(freeze=True):
 
 def main() -> None:
     """The worker's life."""
-    told = json.loads(sys.argv[1])
-    end_with_parent(told["parent"])
+    given = json.loads(sys.argv[1])
+    end_with_parent(given["parent"])
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    channel = Channel(told["descriptor"])
+    channel = Channel(given["descriptor"])
     logging.getLogger().addHandler(ChannelHandler(channel))
-    limits = Limits(told["query_memory_bytes"], told["threads"], told["spill"])
-    Path(told["spill"]).mkdir(parents=True, exist_ok=True)
-    base = WorkerDisk(Path(told["store"]))
-    state = WorkerCache(told["column_cache_bytes"])
+    limits = Limits(given["query_memory_bytes"], given["threads"], given["spill"])
+    Path(given["spill"]).mkdir(parents=True, exist_ok=True)
+    base = WorkerDisk(Path(given["store"]))
+    state = WorkerCache(given["column_cache_bytes"])
     answering = Answering(channel, base, state, limits)
-    pa.set_cpu_count(told["threads"])
+    pa.set_cpu_count(given["threads"])
     database(limits.memory_bytes, limits.threads, limits.temp_directory, "UTC")
-    _limit_memory(told["memory_bytes"])
-    lower_priority(told["niceness"])  # from now on: someone waits for it to start
+    _limit_memory(given["memory_bytes"])
+    lower_priority(given["niceness"])  # from now on: someone waits for it to start
     channel.send(WorkerStarted(os.getpid()))
     goes_on = True
     while goes_on:
@@ -66,7 +66,7 @@ def main() -> None:
                 goes_on = answering.answer(ask)
             case CancelQuestion(number):
                 answering.forget(number)
-    shutil.rmtree(told["spill"], ignore_errors=True)
+    shutil.rmtree(given["spill"], ignore_errors=True)
     os._exit(0)  # nothing to be tidied: what is mapped and open goes with the process
 
 

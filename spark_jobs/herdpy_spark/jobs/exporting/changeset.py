@@ -144,13 +144,13 @@ def net(feed: DataFrame, schema: StructType, key: tuple[str, ...]) -> ChangeSet:
     from pyspark.sql import functions as sql
     from pyspark.sql.window import Window
 
-    told = (
+    definitions = (
         feed.where(sql.col("op").isin(*_VOIDING, *_DEFINING))
         .select("op", "schema", _SEQUENCE)
         .sort(_SEQUENCE)
         .collect()
     )
-    voids = [row for row in told if row["op"] in _VOIDING]
+    voids = [row for row in definitions if row["op"] in _VOIDING]
     changed = feed.where(sql.col("op").isin("insert", "update", "delete"))
     if voids:
         last = voids[-1][_SEQUENCE].asDict()
@@ -167,7 +167,7 @@ def net(feed: DataFrame, schema: StructType, key: tuple[str, ...]) -> ChangeSet:
         newest.drop("__nth", _HALF, _SEQUENCE),
         bool(voids),
         changed.count(),
-        tuple((row["op"], row["schema"]) for row in told if row["op"] in _DEFINING),
+        tuple((row["op"], row["schema"]) for row in definitions if row["op"] in _DEFINING),
     )
 
 

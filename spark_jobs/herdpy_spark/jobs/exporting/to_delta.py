@@ -54,7 +54,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
     database = JobDatabase(asked.base, asked.selection.get("table"))
     number = 1 if before is None else int(before["generation"]) + 1
     run_id = asked.run_id or new_run_id()
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "generation": number,
         "table": asked.subject,
         "columns": asked.selection.get("columns"),
@@ -72,16 +72,16 @@ def export(this: JobRun, asked: ExportRequest) -> None:
         return
     if merging:
         assert before is not None
-        _merge(this, asked, database, table, before, told)
+        _merge(this, asked, database, table, before, facts)
     else:
-        _overwrite(this, asked, database, table, told)
+        _overwrite(this, asked, database, table, facts)
     committed = newest(spark, table)
     if committed is None or committed["run_id"] != run_id:  # Delta passes a version over that it knows
         raise JobError(
             f"another run exported to {asked.to} meanwhile: it stands at {(committed or {}).get('lsn')}",
             hint="Nothing was changed by this one. Run it again to go on from there.",
         )
-    this.report |= told
+    this.report |= facts
 
 
 def newest(spark: SparkSession, table: str) -> dict[str, Any] | None:
@@ -100,22 +100,22 @@ def newest(spark: SparkSession, table: str) -> dict[str, Any] | None:
     return None
 
 
-def _commit_settings(told: dict[str, Any]) -> dict[str, str]:
+def _commit_settings(facts: dict[str, Any]) -> dict[str, str]:
     return {
-        _METADATA: json.dumps({APPLICATION: told}),
+        _METADATA: json.dumps({APPLICATION: facts}),
         _APPLICATION: APPLICATION,
-        _VERSION: str(told["generation"]),
+        _VERSION: str(facts["generation"]),
     }
 
 
 def _overwrite(
-    this: JobRun, asked: ExportRequest, database: JobDatabase, table: str, told: dict[str, Any]
+    this: JobRun, asked: ExportRequest, database: JobDatabase, table: str, facts: dict[str, Any]
 ) -> None:
     with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
-        told |= {"kind": FULL, "lsn": str(pinned.lsn)}
+        facts |= {"kind": FULL, "lsn": str(pinned.lsn)}
         this.tell(f"exporting {asked.subject} as it is at {pinned.lsn}")
         writer = pinned.frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        with settings(this.spark, **_commit_settings(told)):
+        with settings(this.spark, **_commit_settings(facts)):
             writer.save(table)
 
 
@@ -125,20 +125,24 @@ def _merge(
     database: JobDatabase,
     table: str,
     before: dict[str, Any],
-    told: dict[str, Any],
+    facts: dict[str, Any],
 ) -> None:
-    for what, wanted in (("table", asked.subject), ("columns", told["columns"]), ("log_id", database.log_id)):
+    for what, wanted in (
+        ("table", asked.subject),
+        ("columns", facts["columns"]),
+        ("log_id", database.log_id),
+    ):
         if before[what] != wanted:
             raise UsageError(f"the table {asked.to} has another {what}: {before[what]}, not {wanted}")
     since = LSN.parse(before["lsn"])
     schema = this.spark.read.format("delta").load(table).schema
     at = generations.place(asked.to, this.spark)
-    with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, told["run_id"]) as found:
+    with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, facts["run_id"]) as found:
         changes = changeset.net(found.changes, schema, database.key)
         this.tell(f"merging {changes.events:,} changes after {since} up to {found.upto}")
         check_definition(changes, this)
-        told |= {"kind": INCREMENTAL, "since": str(since), "lsn": str(found.upto), "changes": changes.events}
-        with settings(this.spark, **_commit_settings(told)):
+        facts |= {"kind": INCREMENTAL, "since": str(since), "lsn": str(found.upto), "changes": changes.events}
+        with settings(this.spark, **_commit_settings(facts)):
             _apply(this.spark, table, changes, database.key)
     at.remove(SCRATCH)
 

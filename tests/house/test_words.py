@@ -1,7 +1,7 @@
 """Words that are to leave the code: each is counted, and its count only falls.
 
-They are pictures where the field has a plain word: docs/glossary.md has it. A use beyond the limit fails here,
-and so does a limit that is far above what is left.
+They are pictures where the field has a plain word: docs/glossary.md has it. A use beyond the limit fails
+here, and so does a limit that is far above what is left.
 """
 
 from __future__ import annotations

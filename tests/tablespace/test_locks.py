@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -230,6 +231,56 @@ def test_time_of_a_loop_is_kept_to_the_moment(table: LockTable) -> None:
     loop = VirtualLoop(1)
     loop.run(program())
     assert ended == [("c", "55P03", 0.3), ("a", "40P01", 1.05)]
+
+
+def test_each_wait_looks_when_its_own_time_has_come(table: LockTable) -> None:
+    """Five pairs of transactions, each in a deadlock that is found by the later wait; one is over before."""
+    ended: dict[float, float] = {}
+
+    async def end_of(owner: Owner, seconds: float, wait: LockWait) -> None:
+        wait.deadlock_timeout_s = seconds
+        with suppress(SqlError):
+            await wait
+            return
+        ended[seconds] = round(loop.time(), 6)
+        table.release_all(owner)
+
+    async def program() -> None:
+        tasks = []
+        for number, seconds in enumerate((3600.0, 0.06, 0.2, 0.05, 0.01)):
+            a, b = Owner("a"), Owner("b")
+            table.acquire(a, 1, b"%d" % number)
+            table.acquire(b, 2, b"%d" % number)
+            waits = blocked(table, a, b"%d" % number, 2), blocked(table, b, b"%d" % number)
+            tasks.append(asyncio.create_task(end_of(a, 9999.0, waits[0])))
+            tasks.append(asyncio.create_task(end_of(b, seconds, waits[1])))
+            await asyncio.sleep(0.001)
+            if seconds == 0.2:
+                for wait in waits:
+                    wait.resolve(None)
+        await asyncio.gather(*tasks)
+
+    loop = VirtualLoop(1)
+    loop.run(program())
+    assert ended == {0.01: 0.014, 0.05: 0.053, 0.06: 0.061, 3600.0: 3600.0}
+
+
+def test_waits_that_are_over_are_not_kept_until_they_would_look(table: LockTable) -> None:
+    async def program() -> None:
+        looks = table.looks_on(asyncio.get_running_loop())
+        most = 0
+        for _ in range(5000):
+            wait = LockWait(table, Owner("waiter"))
+            looks.add(wait, 3600)
+            wait.resolve(None)
+            most = max(most, len(looks))
+        assert most <= 1024
+        last = LockWait(table, Owner("waiter"))
+        looks.add(last, 1)
+        await asyncio.sleep(2)
+        assert len(looks) == 0
+
+    VirtualLoop(1).run(program())
 
 
 def test_a_single_sharer_may_take_the_whole_table(table: LockTable) -> None:

@@ -406,9 +406,11 @@ class Execution:
                         self._end_turn(workspace)
                     return outcome
                 except MustWait as conflict:
-                    workspace.undo(mark)
+                    if workspace.has_changed_since(mark):  # a point statement locks before it writes
+                        workspace.undo(mark)
                     if one_turn:
-                        workspace.give_back()  # nobody else had a turn since
+                        if workspace.taken:
+                            workspace.give_back()  # nobody else had a turn since
                         catalog = workspace.catalog
                     if own and self._isolate(transaction, ready):
                         workspace = transaction.workspace

@@ -57,6 +57,11 @@ class StatementDeadline:
         self._error = None
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the statement must end some time."""
+        return self._deadline is not None
+
     def end(self, error: SqlError) -> None:
         """Make the next ``check`` raise ``error``."""
         self._error = error
@@ -155,22 +160,20 @@ class StatementWaits:
         if isinstance(wait, LockWait):
             wait.timeout_s = self._settings.lock_timeout_s
             wait.deadlock_timeout_s = self._settings.deadlock_timeout_s
-        self._waiting = wait
         if self.advisory is not None:
             self.advisory.waiting_as = transaction
         try:
-            with self.deadline.alarm(lambda message: wait.fail(SqlError("57014", message))):
-                await wait
-                while not wait.done():  # a thread has waited for so long that it is to look
-                    wait.look()  # type: ignore[attr-defined]
-                    await wait
+            while True:
+                await self.until(wait)
+                if wait.done():
+                    break
+                wait.look()  # type: ignore[attr-defined]  # a thread has waited for so long that it is to
         except BaseException:
             self._tablespace.locks.forget(transaction)
             if self.advisory is not None:
                 self.advisory.stop_waiting()
             raise
         finally:
-            self._waiting = None
             if isinstance(wait, LockWait):
                 wait.stop()
             if self.advisory is not None:
@@ -190,6 +193,8 @@ class StatementWaits:
         """Await what is done elsewhere; the statement's end (cancel, time-out) ends the waiting."""
         self._waiting = wait  # type: ignore[assignment]
         try:
+            if not self.deadline.is_set:
+                return await wait
             with self.deadline.alarm(lambda message: wait.fail(SqlError("57014", message))):
                 return await wait
         finally:

@@ -258,6 +258,16 @@ class TransactionState:
             self.deferred,
         )
 
+    def has_changed_since(self, mark: Mark) -> bool:
+        """Whether there is anything for :meth:`undo` to take back."""
+        return (
+            self._spill is not None
+            or len(self._changes) != mark.changes
+            or len(self.records) != mark.records
+            or len(self._definitions) != mark.definitions
+            or self.deferred is not mark.deferred
+        )
+
     def undo(self, mark: Mark) -> None:
         """Take back everything since ``mark``; the locks stay."""
         while True:

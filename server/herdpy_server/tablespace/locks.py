@@ -32,6 +32,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol
@@ -98,17 +99,17 @@ class LockWait(Wait[None]):
     """Granted when the lock is the waiter's; fails with 55P03 when its time-out passes first, and with 40P01
     when it closed a cycle.
 
-    On a loop its timers keep the time. A thread that blocks is woken when :meth:`look` is due, which needs
+    On a loop timers keep the time. A thread that blocks is woken when :meth:`look` is due, which needs
     the engine's turn: so who awaits it looks, and awaits it again, until it is done. Who waits must call
     :meth:`LockTable.forget` in the engine's turn when it fails.
 
     Attributes:
         number: waits that began later have higher ones.
         timeout_s: how long the lock is waited for; None: for ever.
-        deadlock_timeout_s: how long before a cycle is looked for; None: that was done.
+        deadlock_timeout_s: how long before a cycle is looked for; None: that is seen to.
     """
 
-    __slots__ = ("_ends_s", "_owner", "_table", "_timers", "deadlock_timeout_s", "number", "timeout_s")
+    __slots__ = ("_ends_s", "_owner", "_table", "_timer", "deadlock_timeout_s", "number", "timeout_s")
 
     def __init__(self, table: LockTable, owner: Owner) -> None:
         super().__init__()
@@ -118,7 +119,7 @@ class LockWait(Wait[None]):
         self.timeout_s: float | None = None
         self.deadlock_timeout_s: float | None = DEADLOCK_TIMEOUT_S
         self._ends_s: float | None = None  # by the monotonic clock
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def block(self, timeout_s: float | None = None) -> bool:
         if timeout_s is not None:
@@ -138,13 +139,14 @@ class LockWait(Wait[None]):
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
         super().add_done_callback(callback, context=context)
-        if self.done():
+        if self._done:
             return
         loop = asyncio.get_running_loop()
         if self.timeout_s is not None:
-            self._timers.append(loop.call_later(self.timeout_s, self.expire))
+            self._timer = loop.call_later(self.timeout_s, self.expire)
         if self.deadlock_timeout_s is not None:
-            self._timers.append(loop.call_later(self.deadlock_timeout_s, self.look))
+            self._table.looks_on(loop).add(self, self.deadlock_timeout_s)
+            self.deadlock_timeout_s = None
 
     def expire(self) -> None:
         """The time-out has passed: whoever keeps the time calls this."""
@@ -175,11 +177,54 @@ class LockWait(Wait[None]):
 
     def stop(self) -> None:
         """Nobody awaits it any more: on its loop, if it was awaited on one."""
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
+class _Looks:
+    """When which waits of one loop are to look: one timer for all, because few wait for so long."""
+
+    __slots__ = ("_at_s", "_due", "_room", "_timer", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._due: list[tuple[float, int, LockWait]] = []  # a heap
+        self._timer: asyncio.TimerHandle | None = None
+        self._at_s = 0.0
+        self._room = _MANY_LOOKS
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, wait: LockWait, seconds: float) -> None:
+        """Have a wait look after so many seconds, if it is not done then."""
+        due = self._due
+        at_s = self.loop.time() + seconds
+        heappush(due, (at_s, wait.number, wait))
+        if self._timer is None or at_s < self._at_s:
+            self._arm()
+        if len(due) > self._room:  # most are done, where time-outs are long
+            due[:] = [one for one in due if not one[2].done()]
+            heapify(due)
+            self._room = max(2 * len(due), _MANY_LOOKS)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at_s = self._due[0][0]
+        self._timer = self.loop.call_at(self._at_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        due, now_s = self._due, self.loop.time()
+        while due and (due[0][0] <= now_s or due[0][2].done()):
+            heappop(due)[2].look()
+        if due:
+            self._arm()
+
+
+_MANY_LOOKS = 512
 _MODES = len(CONFLICTS)
 
 Queued = tuple[Owner, LockWait, int]
@@ -290,6 +335,7 @@ class LockTable:
         self._held: dict[Owner, dict[Resource, int]] = {}  # in the order they were taken
         self._waiting: dict[Owner, tuple[Resource, LockWait]] = {}
         self.beside: LockTable | None = None
+        self._looks: _Looks | None = None
         self.waits = self.deadlocks = 0
         self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
         self._spilled: dict[int, dict[Owner, SpilledKeys]] = {}
@@ -483,6 +529,13 @@ class LockTable:
         if waiting is None or waiting[1].done():
             return None
         return self._locks[waiting[0]], waiting[1]
+
+    def looks_on(self, loop: asyncio.AbstractEventLoop) -> _Looks:
+        """What has waits look that are awaited on ``loop``."""
+        looks = self._looks
+        if looks is None or looks.loop is not loop:
+            looks = self._looks = _Looks(loop)
+        return looks
 
     def end_cycles(self, owner: Owner, wait: LockWait) -> None:
         """End every cycle of waits that ``wait``, the owner's, is part of: the last of each fails."""

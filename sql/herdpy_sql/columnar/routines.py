@@ -8,21 +8,20 @@ elements.
 from __future__ import annotations
 
 import hashlib
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from herdpy.codec.arrow import RaggedError, array_to_datums, arrow_type, datums_to_array
-from herdpy.codec.kinds import Field, Kind, nested, of_lists
+from herdpy.codec.kinds import Field, Kind, mapped
 from herdpy_sql.columnar.contexts import context_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import Resolved, routine_of
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import UNKNOWN, Base, SqlType, array_of, with_dimensions
-from herdpy_sql.values import to_text
+from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -64,13 +63,16 @@ def as_array(sql: str, type_: SqlType) -> Typed:
 
 def of_type(x: Typed, sql: str, type_: SqlType) -> Typed:
     """What a function of the library gives: ``x`` with that text, of that type."""
-    if type_.element is Base.UUID:
+    if _is_text_for_calls(type_):
         sql = f"CAST({sql} AS {duck_name(type_)})"
     if type_.base is Base.ARRAY:
         return replace(retyped(x, sql, type_.element_type), array=type_.dimensions)
-    if type_.base is Base.UUID:
-        return retyped(x, f"CAST({sql} AS UUID)", type_)
     return retyped(x, sql, type_)
+
+
+def _is_text_for_calls(type_: SqlType) -> bool:
+    """Whether functions take and give the texts of the values, or of the elements, of this type."""
+    return FORMS[type_.element or type_.base].duck.called
 
 
 def as_texts(x: Typed) -> str:
@@ -86,21 +88,17 @@ def argument_text(x: Typed) -> str:
     if x.array:
         if x.base is Base.NUMERIC:
             return as_texts(x)
-        if x.base is Base.UUID:
-            return f"CAST({x.sql} AS VARCHAR{'[]' * x.array})"
-        return x.sql
+        return f"CAST({x.sql} AS VARCHAR{'[]' * x.array})" if _is_text_for_calls(x.type) else x.sql
     if x.base is Base.NUMERIC:
         return numeric_text(x)
-    if x.base is Base.RECORD:
-        return FORMS[Base.RECORD].duck.text.format(x.sql)
-    return f"CAST({x.sql} AS VARCHAR)" if x.base is Base.UUID else x.sql
+    return FORMS[x.base].duck.text.format(x.sql) if _is_text_for_calls(x.type) else x.sql
 
 
 def duck_name(type_: SqlType, *, function: bool = False) -> str:
-    """DuckDB's name of a type; ``function``: as functions take and give it, where a UUID or a row is text."""
+    """DuckDB's name of a type; ``function``: as functions take and give it, which may be text."""
     if type_.base is Base.ARRAY:
         return duck_name(type_.element_type, function=function) + "[]" * type_.dimensions
-    if function and type_.base in {Base.UUID, Base.RECORD}:
+    if function and _is_text_for_calls(type_):
         return "VARCHAR"
     return duck_type(type_)
 
@@ -127,6 +125,7 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
     if found.routine.setof:
         field = Field(Kind.ARRAY, element=field)
     rows_of = _rows(found)
+    shown = _shown(found, result)
     listed = found.name == "array_gathered"
 
     def apply(*columns: Any) -> Any:
@@ -149,12 +148,11 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
                 detail = f" DETAIL {error.detail}" if error.detail else ""
                 raise ValueError(f"SQLSTATE {error.sqlstate}: {error.message}{detail}") from None
         try:
-            array = datums_to_array(field, values)
+            return datums_to_array(field, shown(values))
         except RaggedError:
             raise ValueError(
                 f"SQLSTATE 0A000: {found.name} of arrays of other dimensions than declared is not supported"
             ) from None
-        return _shown(array, result)
 
     return _with_arity(apply, len(found.args) + found.routine.context)
 
@@ -185,6 +183,8 @@ def plain_field(type_: SqlType) -> Field:
     if type_.base is Base.ARRAY:
         shape = type_.dimensions if type_.dimensions > 1 else 0
         return Field(Kind.ARRAY, shape, element=plain_field(type_.element_type))
+    if _is_text_for_calls(type_):
+        return Field(Kind.TEXT)
     return Field(Kind.DECIMAL) if type_.base is Base.NUMERIC else SqlType(type_.base, enum=type_.enum).field
 
 
@@ -192,42 +192,38 @@ def datums_of(column: Any, type_: SqlType, *, listed: bool = False) -> list[Any]
     """The datums of an argument's Arrow array; ``listed``: each is a tuple of arrays, which may differ."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if type_.base is Base.UUID:
-        return [None if one is None else uuid.UUID(str(one)).bytes for one in column.to_pylist()]
-    if type_.element is Base.UUID:
-        if listed:
-            return [tuple([a and of_lists(a, _uuid_bytes) for a in one]) for one in column.to_pylist()]
-        return [None if one is None else of_lists(one, _uuid_bytes) for one in column.to_pylist()]
     field = plain_field(type_)
     wanted = arrow_type(field)
     if listed:
         field = Field(Kind.ARRAY, element=plain_field(with_dimensions(type_, type_.dimensions - 1)))
     if column.type != wanted:
         column = column.cast(wanted)
-    return array_to_datums(field, column)
+    datums: list[Any] = array_to_datums(field, column)
+    if not _is_text_for_calls(type_):
+        return datums
+    read = from_text(type_.element_type if type_.base is Base.ARRAY else type_)
+    if listed:
+        return [mapped(one, lambda array: mapped(array, read)) for one in datums]
+    return _converted(datums, type_, read)
 
 
-def _shown(result: Any, type_: SqlType) -> Any:
-    """A function's result as DuckDB takes it: UUIDs as text."""
-    if type_.base is Base.UUID:
-        return pa.array([None if one is None else str(one) for one in result.to_pylist()], pa.string())
-    if type_.element is Base.UUID:
-        lists = [
-            None if one is None else nested(of_lists(one, bytes), _uuid_text) for one in result.to_pylist()
+def _shown(found: Resolved, result: SqlType) -> Callable[[list[Any]], list[Any]]:
+    """What makes of a function's results those that DuckDB takes."""
+    if not _is_text_for_calls(result):
+        return lambda values: values
+    write = to_text(result.element_type if result.base is Base.ARRAY else result)
+    if found.routine.setof:
+        return lambda values: [
+            None if one is None else tuple(_converted(list(one), result, write)) for one in values
         ]
-        kind: pa.DataType = pa.string()
-        for _ in range(type_.dimensions):
-            kind = pa.list_(kind)
-        return pa.array(lists, kind)
-    return result
+    return lambda values: _converted(values, result, write)
 
 
-def _uuid_bytes(value: Any) -> bytes:
-    return uuid.UUID(str(value)).bytes
-
-
-def _uuid_text(value: bytes | None) -> str | None:
-    return None if value is None else str(uuid.UUID(bytes=value))
+def _converted(values: list[Any], type_: SqlType, convert: Callable[[Any], Any]) -> list[Any]:
+    """Values of a type, or the elements of its arrays, in another form; NULLs stay."""
+    if type_.base is Base.ARRAY:
+        return [None if one is None else mapped(one, convert) for one in values]
+    return [None if one is None else convert(one) for one in values]
 
 
 def _with_arity(function: Callable[..., Any], count: int) -> Callable[..., Any]:

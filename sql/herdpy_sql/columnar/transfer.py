@@ -6,14 +6,14 @@ Below ``query``, which runs a text between the two.
 from __future__ import annotations
 
 import uuid
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type
-from herdpy.codec.kinds import DATE_NEGATIVE_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Kind, nested, of_lists
+from herdpy.codec.kinds import Kind, nested, of_lists
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,22 +25,11 @@ def duck_value(value: Datum, type_: SqlType) -> Any:
     """A datum as DuckDB's Python client takes it; the query casts it to its type."""
     if value is None:
         return None
-    base = type_.base
     if type_.element is not None:
         assert isinstance(value, tuple)
         return nested(value, lambda one: duck_value(one, type_.element_type))
-    if base in (Base.INTERVAL, Base.VECTOR):
-        return list(value)  # type: ignore[arg-type]
-    if base is Base.NUMERIC:
-        return format(value, "f") if isinstance(value, Decimal) else str(value)
-    if base is Base.UUID:
-        assert isinstance(value, bytes)
-        return str(uuid.UUID(bytes=value))
-    if base is Base.DATE and value == DATE_NEGATIVE_INFINITY:
-        return DATE_NEGATIVE_INFINITY + 1
-    if base in (Base.TIMESTAMP, Base.TIMESTAMPTZ) and value == TIMESTAMP_NEGATIVE_INFINITY:
-        return TIMESTAMP_NEGATIVE_INFINITY + 1
-    return value
+    given = FORMS[type_.base].duck.client
+    return value if given is None else given(value)
 
 
 def column_type(type_: SqlType) -> pa.DataType:

@@ -46,6 +46,8 @@ class DuckForms:
         parameter: makes a value of a parameter, which is a number for DuckDB's client.
         held: what an element of an array parameter is before ``element`` makes a value of it.
         element: makes a value of ``e``, an element of an array parameter.
+        called: whether functions of ours take and give SQL's text for it, and not DuckDB's value.
+        client: from a datum to the object that DuckDB's client takes for a parameter; None where that is it.
     """
 
     name: str
@@ -56,6 +58,8 @@ class DuckForms:
     parameter: str = ""
     held: str = ""
     element: str = ""
+    called: bool = False
+    client: Reader | None = None
 
 
 @dataclass(frozen=True, slots=True)

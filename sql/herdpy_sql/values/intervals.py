@@ -388,6 +388,7 @@ FORMS = TypeForms(
         ),
         held="BIGINT[]",
         element="to_months(CAST(e[1] AS INTEGER)) + to_days(CAST(e[2] AS INTEGER)) + to_microseconds(e[3])",
+        client=list,
     ),
     guessed=(Interval, dt.timedelta),
 )

@@ -453,6 +453,7 @@ DATE_FORMS = TypeForms(
         parameter="(DATE '1970-01-01' + CAST({} AS INTEGER))",
         held="INTEGER",
         element="DATE '1970-01-01' + e",
+        client=lambda days: max(days, DATE_NEGATIVE_INFINITY + 1),  # which is DuckDB's -infinity
     ),
     guessed=(dt.date,),
 )
@@ -496,6 +497,7 @@ def _timestamp_forms(
             parameter=f"make_{macro}(CAST({{}} AS BIGINT))",
             held="BIGINT",
             element=f"make_{macro}(e)",
+            client=lambda us: max(us, TIMESTAMP_NEGATIVE_INFINITY + 1),  # which is DuckDB's -infinity
         ),
         **more,
     )

@@ -242,6 +242,10 @@ FORMS = TypeForms(
     take=_take,
     pack=always(pack_numeric),
     unpack=_unpack,
-    duck=DuckForms("VARCHAR", "pg_numeric"),
+    duck=DuckForms(
+        "VARCHAR",
+        "pg_numeric",
+        client=lambda value: format(value, "f") if isinstance(value, Decimal) else str(value),
+    ),
     guessed=(Decimal,),
 )

@@ -165,7 +165,7 @@ RECORD_FORMS = TypeForms(
     take=always(take_text),
     pack=always(str.encode),
     unpack=always(text_of),
-    duck=DuckForms("VARCHAR[]", text="('(' || array_to_string({}, ',') || ')')", constant=quote),
+    duck=DuckForms("VARCHAR[]", text="('(' || array_to_string({}, ',') || ')')", constant=quote, called=True),
 )
 """Only as text: in DuckDB a row is the list of its fields' texts."""
 UNKNOWN_FORMS = TypeForms(

@@ -53,6 +53,6 @@ FORMS = TypeForms(
     give=always(_give),
     pack=always(bytes),
     unpack=always(_unpack),
-    duck=DuckForms("UUID", "pg_uuid", check=parse_uuid),
+    duck=DuckForms("UUID", "pg_uuid", check=parse_uuid, called=True, client=uuid_text),
     guessed=(uuid.UUID,),
 )

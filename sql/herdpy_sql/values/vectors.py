@@ -121,6 +121,10 @@ FORMS = TypeForms(
     give=always(_give),
     pack=always(_pack),
     unpack=_unpack,
-    duck=DuckForms("FLOAT[]", constant=lambda value: f"CAST([{', '.join(map(repr, value))}] AS FLOAT[])"),
+    duck=DuckForms(
+        "FLOAT[]",
+        constant=lambda value: f"CAST([{', '.join(map(repr, value))}] AS FLOAT[])",
+        client=list,
+    ),
     lists=True,
 )

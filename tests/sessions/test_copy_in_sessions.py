@@ -6,6 +6,7 @@ import struct
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from herdpy_server.embedded import Database, opened
@@ -198,3 +199,20 @@ def test_where_nobody_moves_its_data_it_is_refused(client: Client) -> None:
         assert refused.value.sqlstate == "0A000"
         assert client.session.status == "idle"
     assert client.ids() == []
+
+
+def test_a_view_looks_at_each_row_of_parameters(tmp_path: Path) -> None:
+    with opened(tmp_path / "db") as database:
+        client = Client(database)
+        client.ask("CREATE TABLE t (id int); CREATE VIEW w AS TABLE t")
+        client.ask("CREATE VIEW small AS SELECT * FROM t WHERE id < 3 WITH CHECK OPTION")
+        batch = pa.record_batch({"id": pa.array([1, 2, 3], pa.int32())})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        stream = sink.getvalue().to_pybytes()
+        copy = "COPY PARAMETERS OF 'INSERT INTO {} VALUES ($1)' FROM STDIN (FORMAT arrow)"
+        assert client.ask(copy.format("small"), stream) == ["44000"]
+        assert client.ids() == []
+        assert client.ask(copy.format("w"), stream) == ["INSERT 0 3"]
+        assert client.ids() == [1, 2, 3]

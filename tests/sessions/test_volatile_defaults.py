@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.embedded import Database, opened
-from herdpy_server.sessions import bulk
+from herdpy_server.sessions import bulk, column_inserts
 from tests.sessions.test_copy_in_sessions import Client
 
 COUNTING = """CREATE SEQUENCE s; CREATE TABLE t (
@@ -72,6 +72,15 @@ OWN_DOORS: dict[str, Callable[[Client], Any]] = {
         client.session.execute_many("INSERT INTO t (x) VALUES ($1)", [(x,) for x in range(1, ROWS + 1)])
     ),
 }
+
+
+def columns(client: Client) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_inserts, "_FEW_ROWS", 0)
+        OWN_DOORS["executemany"](client)
+
+
+OWN_DOORS["columns"] = columns
 DOORS = [*COPIES, *STATEMENTS, *OWN_DOORS]
 
 

@@ -8,7 +8,7 @@ the row of the data in ``where``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +41,26 @@ if TYPE_CHECKING:
 
 
 SLICE_ROWS = 8192
+SLICE_BYTES = 16 << 20
+"""A slice has no more, but for one of a single row: it is one record of the log, and one step of a turn."""
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
 MODES = ("create", "append", "replace", "create_append")
+
+
+def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in slices, in order."""
+    for start in range(0, batch.num_rows, SLICE_ROWS):
+        yield from _halves(batch.slice(start, SLICE_ROWS))
+
+
+def _halves(part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if part.num_rows < 2 or part.nbytes <= SLICE_BYTES:
+        yield part
+        return
+    half = part.num_rows // 2
+    yield from _halves(part.slice(0, half))
+    yield from _halves(part.slice(half))
 
 
 def table_for(number: int, name: str, schema: pa.Schema) -> Table:
@@ -136,8 +153,8 @@ class Loader:
         """Load everything; returns the number of rows. SqlError names the row that is refused."""
         before = self._done
         for batch in data:
-            for start in range(0, batch.num_rows, SLICE_ROWS):
-                part = self._physical(batch.slice(start, SLICE_ROWS), self._done)
+            for given in parts_of(batch):
+                part = self._physical(given, self._done)
                 await self._written(lambda part=part: self._insert(part), wait_for_lock)  # type: ignore[misc]
                 if self._noting is not None:
                     await self._written(lambda: self._settle(within=True), wait_for_lock)

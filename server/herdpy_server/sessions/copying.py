@@ -25,15 +25,13 @@ from herdpy.log.wait import Pause
 from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.copy.parameters import Parameter, ParameterReader
 from herdpy_server.sessions.binding import BoundStatement
-from herdpy_server.sessions.bulk import SLICE_ROWS, Loader, LoadRules
+from herdpy_server.sessions.bulk import SLICE_ROWS, Loader
+from herdpy_server.sessions.column_inserts import ColumnWriter, Insertion, insertion_of
 from herdpy_server.sessions.plans import PreparedStatement
 from herdpy_server.sessions.query_backend import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.insert import InsertPlan
-from herdpy_sql.execute.references import ReferringPlan
-from herdpy_sql.plan.rules import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
     from herdpy_server.sessions.result import RowStream
+    from herdpy_sql.plan import Plan
     from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 
 
@@ -289,8 +288,8 @@ class ParameterSink(CopySink):
         self._parameters: list[Parameter] = []
         self._statements: dict[tuple[int, ...], tuple[PreparedStatement, list[Reader | None]]] = {}
         self._untyped = session.plans.typed(plan.text, ())
-        self._rules: LoadRules | None = None
-        self._rules_plan: InsertPlan | None = None
+        self._found: tuple[Plan, Insertion | None] | None = None  # of the newest plan
+        self._writer: ColumnWriter | None = None
 
     async def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
         session = self._session
@@ -311,27 +310,23 @@ class ParameterSink(CopySink):
 
     async def _by_columns(self, part: pa.RecordBatch) -> bool:
         """Insert a slice as columns; False when it is to be run row by row, and nothing was done."""
-        plan, refers = self._insertion()
-        if plan is None or plan.places is None or len(plan.param_types) != part.num_columns:
+        insertion = self._insertion()
+        if insertion is None or len(insertion.plan.param_types) != part.num_columns:
             return False
-        session, view, table = self._session, self._transaction.workspace, plan.table
+        session, view = self._session, self._transaction.workspace
         view.watch = session.waits.check
         mark = view.mark()
         while True:
             try:
-                arrays = self._columns(plan, plan.places, part)
-                if arrays is None:
+                given = self._columns(insertion, part)
+                if given is None:
                     return False
-                rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in table.columns])
-                noted = noting(view, table) if refers else None
-                view.insert_batch(table, rows)
-                if noted is not None:
-                    noted.added(table, rows)
-                    noted.settle(self._transaction.clock(self._zone))
+                self._written_by(insertion).write(view, given, part.num_rows)
             except MustWait as conflict:
                 view.undo(mark)
                 await session.waits.for_lock(self._transaction, conflict)
-                if self._insertion()[0] is not plan:
+                insertion = self._insertion()
+                if insertion is None:
                     return False
             except SqlError:
                 view.undo(mark)
@@ -341,55 +336,35 @@ class ParameterSink(CopySink):
         self.rows += part.num_rows
         return True
 
-    def _insertion(self) -> tuple[InsertPlan | None, bool]:
-        """The plan of the statement with parameters whose types are those of their places, if it inserts.
-
-        And whether its table has foreign keys. One to itself is left to rows, which refer to earlier ones.
-        """
+    def _insertion(self) -> Insertion | None:
+        """The statement with parameters whose types are those of their places, if it may go as columns."""
         session = self._session
         assert self._untyped is not None
         try:
             plan = self._untyped.planned(session.catalog, session.settings.engine).plan
         except SqlError:
-            return None, False
-        if isinstance(plan, ReferringPlan) and isinstance(plan.writer, InsertPlan):
-            table = plan.writer.table
-            own = any(one.table_id == table.id for one in table.foreign_keys)
-            return (None, False) if own else (plan.writer, True)
-        return (plan, False) if isinstance(plan, InsertPlan) else (None, False)
+            return None
+        if self._found is None or self._found[0] is not plan:
+            self._found = plan, insertion_of(plan)
+        return self._found[1]
 
-    def _columns(
-        self, plan: InsertPlan, places: tuple[int | None, ...], part: pa.RecordBatch
-    ) -> list[Array] | None:
-        """Every physical column of the new rows, checked; None when that cannot be said with certainty."""
-        table, count = plan.table, part.num_rows
-        if self._rules is None or self._rules_plan is not plan:
-            self._rules = LoadRules(table, self._transaction.clock(self._zone))
-            self._rules_plan = plan
+    def _written_by(self, insertion: Insertion) -> ColumnWriter:
+        if self._writer is None or self._writer.insertion is not insertion:
+            self._writer = insertion.writer(self._transaction.clock(self._zone))
+        return self._writer
+
+    def _columns(self, insertion: Insertion, part: pa.RecordBatch) -> dict[int, Array] | None:
+        """The columns of the new rows that have a parameter; None when that cannot be said with certainty."""
         given: dict[int, Array] = {}
-        for position, place in enumerate(places):
+        for position, place in enumerate(insertion.places):
             if place is not None:
                 column = self._parameters[place].assigned(
-                    part.column(place), table.columns[position].type, self._zone
+                    part.column(place), insertion.plan.table.columns[position].type, self._zone
                 )
                 if column is None:
                     return None
                 given[position] = column
-        missing = [
-            at for at, column in enumerate(table.columns) if at not in given and not column.numbers_rows
-        ]
-        defaults = self._rules.defaults(missing, count, 0)
-        view = self._transaction.workspace
-        arrays = [
-            given[position]
-            if position in given
-            else pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
-            if column.numbers_rows
-            else defaults[position]
-            for position, column in enumerate(table.columns)
-        ]
-        self._rules.verify(arrays, 0)
-        return arrays
+        return given
 
     # Row by row.
 

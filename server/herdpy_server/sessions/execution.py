@@ -26,6 +26,7 @@ from herdpy.log import LogError
 from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
 from herdpy_server.sessions.binding import Bindable, Binding, BoundStatement, PlanAlone, session_closed
 from herdpy_server.sessions.block import SessionNotice, TransactionBlock
+from herdpy_server.sessions.column_inserts import ParameterColumns
 from herdpy_server.sessions.portals import Cursors
 from herdpy_server.sessions.result import Delivery, Result, RowStream
 from herdpy_server.sessions.time_slices import (
@@ -584,6 +585,11 @@ def remark(session: TransactionBlock, plan: Plan) -> None:
 
 def run_rows(plan: Plan, rows: Sequence[Any], workspace: Workspace, clock: Clock) -> PlanOutcome:
     """Run a plan in one go, for each row of parameters."""
+    if isinstance(rows, ParameterColumns):
+        outcome = rows.insert(workspace, clock)
+        if outcome is not None:
+            return outcome
+        rows = rows.rows
     if plan.columns is not None:
         return gathered(plan, (plan.run(workspace, row, clock) for row in rows))
     return plan.run_many(workspace, rows, clock)

@@ -16,12 +16,14 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakSet
 
 from mypy_extensions import mypyc_attr
 
 from herdpy.codec.kinds import Datum
 from herdpy_server.roles.effective_role import EffectiveRole
+from herdpy_server.sessions.column_inserts import columns_of
 from herdpy_server.sessions.time_slices import LIMITED, STEPPED, is_limited, is_sliced
 from herdpy_server.tablespace import now_us
 from herdpy_sql.catalog import Catalog
@@ -217,9 +219,12 @@ class Prepared:
 
     def convert_rows(
         self, catalog: Catalog, engine: Engine, rows: Sequence[Sequence[object]]
-    ) -> tuple[ReadyPlan, list[tuple[Datum, ...]]]:
-        """As :meth:`bound`, for the many parameter rows of executemany."""
+    ) -> tuple[ReadyPlan, Sequence[tuple[Datum, ...]]]:
+        """As :meth:`bound`, for the rows of executemany; ParameterColumns where they can be."""
         ready = self.planned(catalog, engine)
+        columns = columns_of(ready.plan, rows, partial(self._convert_all, rows))
+        if columns is not None:
+            return ready, columns
         try:
             return ready, self._convert_all(rows)
         except SqlError as error:

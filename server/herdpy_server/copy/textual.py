@@ -33,7 +33,7 @@ from herdpy_server.wire.column_texts import column_from_text, column_to_text
 from herdpy_server.wire.formats import decoder
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
-from herdpy_sql.types import Base
+from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.strings import text_of
 
 LF, CR, CRLF = b"\n", b"\r", b"\r\n"
@@ -45,10 +45,7 @@ csv: Any = lazy_module("pyarrow.csv")
 _LEAST_BYTES = 512  # of less, line by line is as fast
 GATHERED_BYTES = 1 << 19
 _BATCH_ROWS = 16_384
-_NEVER_SPECIAL = frozenset(
-    {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.BOOLEAN, Base.NUMERIC, Base.REAL, Base.DOUBLE,
-     Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
-)  # fmt: skip
+_NEVER_SPECIAL = frozenset(base for base, forms in FORMS.items() if forms.unquoted)
 _LETTERS_TO_ESCAPE = (("\b", "b"), ("\f", "f"), ("\n", "n"), ("\r", "r"), ("\t", "t"), ("\v", "v"))
 # Characters that text of those types may have, any of which may be a delimiter, a quote or in NULL's text.
 _OF_VALUES = frozenset("0123456789+-.:etfNaInity BC abcdf")

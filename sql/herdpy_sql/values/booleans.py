@@ -49,4 +49,5 @@ FORMS = TypeForms(
     duck=DuckForms("BOOLEAN", "pg_boolean", constant=lambda value: "true" if value else "false"),
     guessed=(bool,),
     text_bytes=lambda value: b"t" if value else b"f",
+    unquoted=True,
 )

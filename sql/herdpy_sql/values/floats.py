@@ -196,6 +196,7 @@ REAL_FORMS = TypeForms(
     unpack=always(fixed_reader(_FORM32)),
     duck=DuckForms("FLOAT", "pg_real", "pg_floattext({})", lambda value: f"CAST('{value!r}' AS FLOAT)"),
     fixed=_FORM32,
+    unquoted=True,
 )
 DOUBLE_FORMS = TypeForms(
     write=always(float64_text),
@@ -206,4 +207,5 @@ DOUBLE_FORMS = TypeForms(
     duck=DuckForms("DOUBLE", "pg_double", "pg_doubletext({})", lambda value: f"CAST('{value!r}' AS DOUBLE)"),
     guessed=(float,),
     fixed=_FORM64,
+    unquoted=True,
 )

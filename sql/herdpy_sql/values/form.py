@@ -77,6 +77,8 @@ class TypeForms:
         fixed: the binary form where that is one number, as it is in an Arrow array.
         text_bytes: bytes of SQL's text of a datum, where there is a shorter way than ``write``.
         lists: whether a Python list may be one value.
+        unquoted: whether its texts have only characters that COPY never quotes or escapes: digits, signs, "."
+            and ":", blanks, and letters of words such as "Infinity" and of hexadecimal digits.
     """
 
     write: ReaderOf
@@ -90,6 +92,7 @@ class TypeForms:
     fixed: struct.Struct | None = None
     text_bytes: Callable[[Any], bytes] | None = None
     lists: bool = False
+    unquoted: bool = False
 
 
 def always(function: Reader) -> ReaderOf:

@@ -93,6 +93,7 @@ def _forms(size: str, duck: str) -> TypeForms:
         duck=DuckForms(duck, f"pg_{duck.lower()}", constant=lambda value: f"CAST({value} AS {duck})"),
         fixed=form,
         text_bytes=_text_bytes,
+        unquoted=True,
     )
 
 

@@ -62,4 +62,5 @@ FORMS = TypeForms(
     pack=always(lambda value: bytes.fromhex(value.replace(":", ""))),
     unpack=always(_unpack),
     duck=DuckForms("VARCHAR", text="{}", constant=quote),
+    unquoted=True,
 )

@@ -456,6 +456,7 @@ DATE_FORMS = TypeForms(
         client=lambda days: max(days, DATE_NEGATIVE_INFINITY + 1),  # which is DuckDB's -infinity
     ),
     guessed=(dt.date,),
+    unquoted=True,
 )
 TIME_FORMS = TypeForms(
     write=always(time_text),
@@ -474,6 +475,7 @@ TIME_FORMS = TypeForms(
     ),
     guessed=(dt.time,),
     fixed=_MICROSECONDS,
+    unquoted=True,
 )
 
 
@@ -499,6 +501,7 @@ def _timestamp_forms(
             element=f"make_{macro}(e)",
             client=lambda us: max(us, TIMESTAMP_NEGATIVE_INFINITY + 1),  # which is DuckDB's -infinity
         ),
+        unquoted=True,
         **more,
     )
 

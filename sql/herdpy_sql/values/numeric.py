@@ -248,4 +248,5 @@ FORMS = TypeForms(
         client=lambda value: format(value, "f") if isinstance(value, Decimal) else str(value),
     ),
     guessed=(Decimal,),
+    unquoted=True,
 )

@@ -55,4 +55,5 @@ FORMS = TypeForms(
     unpack=always(_unpack),
     duck=DuckForms("UUID", "pg_uuid", check=parse_uuid, called=True, client=uuid_text),
     guessed=(uuid.UUID,),
+    unquoted=True,
 )

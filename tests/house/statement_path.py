@@ -8,17 +8,14 @@ functions (row images, keys) are not counted: they are in no file.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
 from collections import Counter
-from pathlib import Path
 from types import FrameType
 
 import herdpy
-from tests.house.structure import ROOTS
+from tests.house.watched_calls import is_ours, short, watched
 
-_STARTS = tuple(f"{directory}/" for directory, _ in ROOTS)
 _BEFORE = 50
 
 
@@ -29,24 +26,22 @@ def passed_files() -> Counter[str]:
 
     def look(frame: FrameType, event: str, _argument: object) -> None:
         path = frame.f_code.co_filename
-        if event == "call" and looking.is_set() and path.startswith(_STARTS):
+        if event == "call" and looking.is_set() and is_ours(path):
             found[path] += 1
 
-    threading.setprofile(look)
-    sys.setprofile(look)
-    try:
-        with tempfile.TemporaryDirectory() as directory, herdpy.connect(f"{directory}/db") as connection:
-            connection.autocommit = True
-            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
-            cursor = connection.cursor()
-            for number in range(_BEFORE):
-                cursor.execute("INSERT INTO t VALUES (%s, %s)", (number, "x"))
-            looking.set()
-            cursor.execute("INSERT INTO t VALUES (%s, %s)", (_BEFORE, "x"))
-            looking.clear()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+    with (
+        watched(look),
+        tempfile.TemporaryDirectory() as directory,
+        herdpy.connect(f"{directory}/db") as connection,
+    ):
+        connection.autocommit = True
+        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+        cursor = connection.cursor()
+        for number in range(_BEFORE):
+            cursor.execute("INSERT INTO t VALUES (%s, %s)", (number, "x"))
+        looking.set()
+        cursor.execute("INSERT INTO t VALUES (%s, %s)", (_BEFORE, "x"))
+        looking.clear()
     return found
 
 
@@ -54,8 +49,7 @@ def main() -> None:
     """Print the files by the directory that their imports start from, then how many there are."""
     found = passed_files()
     for path, calls in sorted(found.items()):
-        start = next(start for directory, start in ROOTS if path.startswith(f"{directory}/"))
-        print(f"{calls:4}  {Path(path).relative_to(start)}")
+        print(f"{calls:4}  {short(path)}")
     print(f"{found.total()} calls into {len(found)} files")
 
 

@@ -17,6 +17,7 @@ from herdpy.codec.arrow import datums_to_array
 from herdpy_sql.catalog import Catalog, Column, KeyPart, Table
 from herdpy_sql.columnar import ColumnarQuery, to_datums, translate
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.parser import HerdPostgres
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import (
     BIGINT,
@@ -148,7 +149,7 @@ def ours(sql: str, params: tuple[Any, ...] = (), clock: Clock = CLOCK) -> Answer
     """Ask the columnar engine."""
     query = None
     try:
-        query = translate(sqlglot.parse_one(sql, dialect="postgres"), CATALOG)
+        query = translate(sqlglot.parse_one(sql, dialect=HerdPostgres), CATALOG)
         table = query.run(sources(query), params, clock)
     except SqlError as error:
         answer = Answer([], [], [], error.sqlstate)

@@ -13,6 +13,7 @@ import sqlglot
 from herdpy_sql.columnar import binder, engine, translate
 from herdpy_sql.columnar.macros import BARE, MACROS, copies
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.parser import HerdPostgres
 from tests.sql_columnar.conftest import CATALOG, sources
 
 
@@ -53,7 +54,7 @@ FORMS = {
 
 def _bound(sql: str) -> str:
     """The text that DuckDB makes of a query: macros are expanded in it."""
-    query = translate(sqlglot.parse_one(sql, dialect="postgres"), CATALOG)
+    query = translate(sqlglot.parse_one(sql, dialect=HerdPostgres), CATALOG)
     database = engine.database(None, 2, None, "UTC")
     engine.provide(database, query.routines, "UTC")
     with database.cursor() as cursor:
@@ -73,7 +74,7 @@ def test_text_grows_with_the_number_of_operators(name: str) -> None:
 def test_a_guarded_division_is_there_twice_however_many_there_are() -> None:
     parts = [f"{n} / id > 0" for n in range(1, 13)]
     sizes = [
-        len(translate(sqlglot.parse_one(f"SELECT id FROM items WHERE {' AND '.join(parts[:n])}", dialect="postgres"), CATALOG).sql)
+        len(translate(sqlglot.parse_one(f"SELECT id FROM items WHERE {' AND '.join(parts[:n])}", dialect=HerdPostgres), CATALOG).sql)
         for n in (3, 6, 12)
     ]  # fmt: skip
     assert sizes[2] < 4 * sizes[1]
@@ -123,7 +124,7 @@ def test_no_macro_but_the_bare_ones_repeats_an_argument() -> None:
 def test_a_text_without_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binder, "MAX_TEXT", 100_000)
     long = sqlglot.parse_one(
-        f"SELECT name || '{'x' * 60_000}' || '{'y' * 60_000}' FROM items", dialect="postgres"
+        f"SELECT name || '{'x' * 60_000}' || '{'y' * 60_000}' FROM items", dialect=HerdPostgres
     )
     with pytest.raises(SqlError, match="too complex") as caught:
         translate(long, CATALOG)

@@ -11,7 +11,7 @@ import sqlglot
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NoQueries, NotOwn, Params, bind, compile_expr, settle, sql_type
-from herdpy_sql.expr.nodes import ColumnRef, Expr
+from herdpy_sql.expr.nodes import ColumnRef, Expr, foreign_reason
 from herdpy_sql.parse.parser import HerdPostgres
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import SqlType
@@ -55,6 +55,8 @@ def answer(
     """(type, text of the value), ("error", SQLSTATE) or ("not own", reason)."""
     try:
         expr = bound(text, columns)
+        if reason := foreign_reason(expr):
+            return "not own", reason
         value = compile_expr(expr)(tuple(row), (), clock)
         return str(SqlType(expr.type.base)), None if value is None else to_text(expr.type)(value)
     except SqlError as error:

@@ -1,9 +1,9 @@
-"""Aggregates of the columnar engine: from a syntax tree to typed DuckDB text.
+"""DuckDB's text of aggregates: what each name of ``expr.aggregates`` becomes.
 
-DISTINCT, ORDER BY, FILTER and WITHIN GROUP become a ``Frame``; arguments are bound free of GROUP BY's rule,
-which holds outside aggregates. ``AGGREGATES`` says what each name means. SUM and AVG of integers and NUMERIC
-run natively on integers and DECIMALs; only AVG's last division (one a group) is done by an exact function.
-OVER is in ``windows``.
+DISTINCT, ORDER BY and FILTER become a ``Frame``; arguments are emitted free of GROUP BY's rule, which holds
+outside aggregates. SUM and AVG of integers and NUMERIC run natively on integers and DECIMALs; only AVG's last
+division (one a group) is done by an exact function. OVER is in ``windows``. Above ``emit``, whose fold this
+extends.
 """
 
 from __future__ import annotations
@@ -15,29 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, emit, rows, set_returning
+from herdpy_sql.columnar import casts, emit, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.comparisons import direction_of, order_key, sort_key
-from herdpy_sql.columnar.emit import condition
-from herdpy_sql.columnar.routines import full_type, types_of
-from herdpy_sql.duck import INTEGERS, MAX_DIGITS, TEXTUAL, Typed, numeric_text
+from herdpy_sql.columnar.comparisons import direction, order_key, sort_key
+from herdpy_sql.columnar.emit import EMITTERS, Emitter
+from herdpy_sql.duck import INTEGERS, MAX_DIGITS, Typed, numeric_text
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES, is_row
-from herdpy_sql.types import (
-    BIGINT,
-    BOOLEAN,
-    BYTEA,
-    DOUBLE,
-    FACTS,
-    INTEGER,
-    INTERVAL,
-    NUMERIC,
-    REAL,
-    TEXT,
-    Base,
-    need_equality,
-)
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.rows import is_document
+from herdpy_sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, TEXT, Base
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -75,190 +61,93 @@ class Frame:
 
 _PLAIN = re.compile(r'[\w."$]+')
 _DRAWN = ("random()", "gen_random_uuid()")
-Aggregate = Callable[[Binder, list[Typed], Frame], Typed]
+AggregateText = Callable[[Binder, list[Typed], Frame], Typed]
 
-AGGREGATES: dict[str, Aggregate] = {}
-ANONYMOUS = {"every", "bit_xor", "regr_count", "row_number", "rank", "dense_rank", "string_agg", "array_agg"}
+TEXTS: dict[str, AggregateText] = {}
 
 
-def register(*names: str) -> Callable[[Aggregate], Aggregate]:
-    """Register an aggregate under its names."""
+def register(*names: str) -> Callable[[AggregateText], AggregateText]:
+    """Register the text of an aggregate under its names."""
 
-    def add(function: Aggregate) -> Aggregate:
+    def add(function: AggregateText) -> AggregateText:
         for name in names:
-            AGGREGATES[name] = function
+            TEXTS[name] = function
         return function
 
     return add
 
 
-def _as_text(binder: Binder, x: Typed) -> Typed:
-    return casts.as_text(binder, emit.settle_text(binder, x))
-
-
-def _as_double(binder: Binder, x: Typed) -> Typed:
-    return casts.as_double(binder, emit.coerce(binder, x, DOUBLE) if x.unknown else x)
-
-
-@handles(*AGGREGATE_CLASSES)
-def _plain(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return bind_aggregate(binder, node, scope, Frame())
-
-
-def anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
-    """An aggregate by a name that sqlglot does not know."""
-    return call(binder, str(node.this).lower(), node.expressions, scope)
-
-
-def call(binder: Binder, name: str, nodes: list[Any], scope: Scope, frame: Frame | None = None) -> Typed:
-    """An aggregate that sqlglot does not know by class."""
-    return _apply(binder, name, *_ordered(nodes), scope, frame or Frame())
-
-
-def _ordered(nodes: list[Any]) -> tuple[list[Any], Any]:
-    """Arguments, and the ORDER BY that stands behind the last of them."""
-    if nodes and isinstance(nodes[-1], exp.Order):
-        return [*nodes[:-1], nodes[-1].this], nodes[-1]
-    return nodes, None
-
-
-@handles(exp.Filter)
-def _filter(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return _filtered(binder, node, scope, Frame())
-
-
-def _filtered(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed:
-    test, leftover = _inside(binder, [node.expression.this], scope)
-    x = condition(binder, test[0], "FILTER")
-    inner = replace(frame, test=x.sql)
-    result = bind_aggregate(binder, node.this, scope, inner)
-    return replace(result, vars=result.vars | leftover)
-
-
-@handles(exp.WithinGroup)
-def _within(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return bind_aggregate(binder, node, scope, Frame())
-
-
-def bind_aggregate(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed:
-    """The aggregate that ``node`` calls, applied as ``frame`` says; SqlError 42809 for other functions."""
-    if isinstance(node, exp.Filter):
-        return _filtered(binder, node, scope, frame)
-    if isinstance(node, exp.WithinGroup):
-        return _ordered_set(binder, node, scope, frame)
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this).lower()
-        if name not in AGGREGATES:
-            raise SqlError("42809", f"{name} is not an aggregate or window function")
-        return _apply(binder, name, *_ordered(node.expressions), scope, frame)
-    name = AGGREGATE_CLASSES.get(type(node), "")
-    if not name:
-        raise SqlError("42809", f"{node.sql_name().lower()} is not an aggregate or window function")
-    first, order = node.this, None
-    nodes: list[Any]
-    if isinstance(first, exp.Order):
-        first, order = first.this, first
-    if isinstance(first, exp.Distinct):
-        frame = replace(frame, distinct="DISTINCT ")
-        nodes = list(first.expressions)
-        if len(nodes) == 1 and isinstance(nodes[0], exp.Order):
-            order, nodes = nodes[0], [nodes[0].this]
-    else:
-        nodes = [] if first is None or isinstance(first, exp.Star) else [first]
-    separator = node.args.get("separator")
-    if isinstance(separator, exp.Order):
-        order, separator = separator, separator.this
-    for extra in (separator, node.args.get("expression")):
-        if extra is not None:
-            nodes.append(extra)
-    nodes += node.expressions if name != "count" or not isinstance(first, exp.Star) else []
-    return _apply(binder, name, nodes, order, scope, frame)
-
-
-def _inside(
-    binder: Binder, nodes: list[Any], scope: Scope, name: str = ""
-) -> tuple[list[Typed], frozenset[tuple[int, str, int]]]:
-    """Bind an aggregate's arguments: no aggregate or window inside, and columns need not be grouped."""
+def _aggregate(emitter: Emitter, expr: n.Aggregate) -> Typed:
+    scope = emitter.scope
+    assert scope is not None
     grouped, scope.grouped = scope.grouped, False
     try:
-        parts = [_argument(binder, name, node, scope) for node in nodes]
+        parts, found = _applied(emitter, expr, Frame())
     finally:
         scope.grouped = grouped
     set_returning.refuse_in_arguments(parts, "aggregate")
-    if any(p.agg for p in parts):
+    if any(part.agg for part in parts):
         raise SqlError("42803", "aggregate function calls cannot be nested")
-    if any(p.window for p in parts):
+    if any(part.window for part in parts):
         raise SqlError("42803", "aggregate function calls cannot contain window function calls")
-    outer = frozenset(v for p in parts for v in p.vars if v[0] != scope.number)
-    return parts, outer
+    outer = frozenset(v for part in parts for v in part.vars if v[0] != scope.number)
+    return replace(found, vars=outer, agg=True)
 
 
-def _argument(binder: Binder, name: str, node: Any, scope: Scope) -> Typed:
-    if name == "count":
-        return rows.counted(binder, node, scope)
-    return rows.argument(binder, node, scope) if name in rows.MAKERS else binder.bind(node, scope)
+def over_window(emitter: Emitter, expr: n.Aggregate, over: str) -> Typed:
+    """An aggregate over a window, whose clause is ``over``: GROUP BY's rule holds inside it."""
+    parts, found = _applied(emitter, expr, Frame(over=over))
+    if any(part.window for part in parts):
+        raise SqlError("42P20", "window function calls cannot be nested")
+    variables = frozenset(v for part in parts for v in part.vars)
+    return replace(found, vars=variables, agg=any(part.agg for part in parts), window=True)
 
 
-def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope, frame: Frame) -> Typed:
-    windowed = bool(frame.over)
-    if not windowed and scope.clause in ("WHERE", "JOIN/ON", "GROUP BY", "LIMIT"):
-        where = "JOIN conditions" if scope.clause == "JOIN/ON" else scope.clause
-        raise SqlError("42803", f"aggregate functions are not allowed in {where}")
-    if windowed:
-        arguments = [_argument(binder, name, node, scope) for node in nodes]
-        if any(a.window for a in arguments):
-            raise SqlError("42P20", "window function calls cannot be nested")
-        outer = frozenset(v for a in arguments for v in a.vars)
-        inner_agg = any(a.agg for a in arguments)
-    else:
-        arguments, outer = _inside(binder, nodes, scope, name)
-        if name == "json_agg" and (rows.whole(nodes[0], scope) is not None or is_row(nodes[0])):
-            name = "json_agg of rows"
-        inner_agg = False
-    for argument in arguments if frame.distinct else ():
-        need_equality(full_type(argument))
-    if order is not None:
-        keys = []
-        for ordered in order.expressions:
-            (key,), _ = _inside(binder, [ordered.this], scope)
-            keys.append(sort_key(emit.settle_text(binder, key)) + direction_of(ordered))
-        frame = replace(frame, order=", ".join(keys))
-    function = AGGREGATES.get(name)
-    if function is None:
-        raise no_function(name, types_of(*arguments))
-    try:
-        result = function(binder, [frame.guarded(argument) for argument in arguments], frame)
-    except (ValueError, IndexError, TypeError):
-        raise no_function(name, types_of(*arguments)) from None
-    return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed)
+def _applied(emitter: Emitter, expr: n.Aggregate, frame: Frame) -> tuple[list[Typed], Typed]:
+    """The call's arguments, keys and condition, and its text."""
+    args = [emitter.emit(arg) for arg in expr.args]
+    keys = [emitter.emit(one.key) for one in expr.order]
+    parts = [*args, *keys]
+    frame.distinct = "DISTINCT " if expr.distinct else ""
+    if expr.test is not None:
+        test = emitter.emit(expr.test)
+        parts.append(test)
+        frame.test = test.sql
+    if expr.name in _ORDERED_SETS:
+        return parts, _ORDERED_SETS[expr.name](frame.guarded(keys[0]), args, expr.order[0], frame)
+    known = [isinstance(arg, n.Const | n.Param) for arg in expr.args]
+    guarded = [x if constant else frame.guarded(x) for x, constant in zip(args, known, strict=True)]
+    pairs = zip(keys, expr.order, strict=True)
+    frame.order = ", ".join(sort_key(x) + direction(one.descending, one.nulls_first) for x, one in pairs)
+    name = expr.name
+    if name == "json_agg" and is_document(expr.args[0]):
+        name = "json_agg of rows"
+    return parts, TEXTS[name](emitter.binder, guarded, frame)
 
 
-def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed:
-    """PERCENTILE_CONT, PERCENTILE_DISC and MODE WITHIN GROUP (ORDER BY ...)."""
-    name = ORDERED_SET_CLASSES.get(type(node.this))
-    if name is None:
-        raise SqlError("0A000", "this ordered-set aggregate is not supported")
-    if len(node.expression.expressions) != 1:
-        raise SqlError("0A000", f"{name} over several columns is not supported")
-    ordered = node.expression.expressions[0]
-    (x,), outer = _inside(binder, [ordered.this], scope)
-    x = frame.guarded(emit.settle_text(binder, x))
-    desc = " DESC" if ordered.args.get("desc") else ""
-    if name == "mode":
-        direction = desc or " ASC"
-        sql = f"mode({x.sql} ORDER BY {sort_key(x)}{direction}){frame.filter}"
-        return Typed(sql, x.type, x.dec, vars=outer, agg=True)
-    (fraction,), _ = _inside(binder, [node.this.this], scope)
-    fraction = _as_double(binder, fraction)
-    if name == "percentile_cont":
-        if x.base is not Base.INTERVAL:
-            x = _as_double(binder, x)
-        sql = f"quantile_cont({x.sql}, {fraction.sql} ORDER BY {x.sql}{desc}){frame.filter}"
-        return Typed(sql, x.type, vars=outer, agg=True)
+def _mode(x: Typed, args: list[Typed], key: n.OrderItem, frame: Frame) -> Typed:
+    word = "DESC" if key.descending else "ASC"
+    return Typed(f"mode({x.sql} ORDER BY {sort_key(x)} {word}){frame.filter}", x.type, x.dec)
+
+
+def _percentile_cont(x: Typed, args: list[Typed], key: n.OrderItem, frame: Frame) -> Typed:
+    return Typed(_quantile("quantile_cont", x, args[0], key, frame), x.type)
+
+
+def _percentile_disc(x: Typed, args: list[Typed], key: n.OrderItem, frame: Frame) -> Typed:
     if x.is_text_numeric:
         raise SqlError("0A000", "percentile_disc of numeric without precision is not supported")
-    sql = f"quantile_disc({x.sql}, {fraction.sql} ORDER BY {x.sql}{desc}){frame.filter}"
-    return Typed(sql, x.type, x.dec, vars=outer, agg=True)
+    return Typed(_quantile("quantile_disc", x, args[0], key, frame), x.type, x.dec)
+
+
+def _quantile(name: str, x: Typed, fraction: Typed, key: n.OrderItem, frame: Frame) -> str:
+    word = " DESC" if key.descending else ""
+    return f"{name}({x.sql}, {fraction.sql} ORDER BY {x.sql}{word}){frame.filter}"
+
+
+_ORDERED_SETS = {"mode": _mode, "percentile_cont": _percentile_cont, "percentile_disc": _percentile_disc}
+
+EMITTERS[n.Aggregate] = _aggregate
 
 
 @handles(exp.Grouping)
@@ -279,15 +168,12 @@ def _count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     if not arguments:
         return Typed(frame.apply("count", "*"), BIGINT)
     (x,) = arguments
-    x = emit.settle_text(binder, x)
     return Typed(frame.apply("count", order_key(x) if frame.distinct else x.sql), BIGINT)
 
 
 @register("sum")
 def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
-    if x.unknown:
-        raise SqlError("42725", "function sum(unknown) is not unique")
     base = x.base
     if base in (Base.SMALLINT, Base.INTEGER):
         return Typed(f"CAST({frame.apply('sum', x.sql)} AS BIGINT)", BIGINT)
@@ -301,9 +187,7 @@ def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         if base is Base.REAL:
             return Typed(f"pg_tofloat({wide})", REAL)
         return Typed(wide, DOUBLE)
-    if base is Base.INTERVAL:
-        return _of_intervals(binder, "interval_sum", x, frame)
-    raise ValueError
+    return _of_intervals(binder, "interval_sum", x, frame)
 
 
 def _sum_numeric(binder: Binder, x: Typed, frame: Frame) -> Typed:
@@ -336,13 +220,11 @@ def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         count = frame.apply("count", counted, ordered=False)
         return Typed(f"pg_numavg({text}, CAST(nullif({count}, 0) AS VARCHAR))", NUMERIC)
     if base in (Base.REAL, Base.DOUBLE):
-        x = _as_double(binder, x)
+        x = casts.as_double(binder, x)
         infinite = frame.apply("bool_or", f"isinf({x.sql})", ordered=False)
         wide = f"pg_fsum({frame.apply('avg', x.sql)}, {infinite})"
         return Typed(wide, DOUBLE)
-    if base is Base.INTERVAL:
-        return _of_intervals(binder, "interval_avg", x, frame)
-    raise ValueError
+    return _of_intervals(binder, "interval_avg", x, frame)
 
 
 def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
@@ -353,7 +235,6 @@ def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
 
 def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
     """jsonb_agg and json_agg: the values as a list, which a function of the library makes JSON of."""
-    x = emit.settle_text(binder, x)
     if x.array:
         x = _as_json(binder, x, name)
         name = name.replace("json_of_list", "json_of_rows") if name.startswith("json_") else name
@@ -371,7 +252,7 @@ def _as_json(binder: Binder, x: Typed, name: str) -> Typed:
     return found
 
 
-def _json_agg(name: str) -> Aggregate:
+def _json_agg(name: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         return _gathered(binder, name, x, frame)
@@ -379,9 +260,9 @@ def _json_agg(name: str) -> Aggregate:
     return function
 
 
-def _json_object_agg(name: str) -> Aggregate:
+def _json_object_agg(name: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-        key, x = _as_text(binder, arguments[0]), emit.settle_text(binder, arguments[1])
+        key, x = arguments
         if x.array:
             x = _as_json(binder, x, name)
         sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
@@ -393,26 +274,18 @@ def _json_object_agg(name: str) -> Aggregate:
     return function
 
 
-AGGREGATES["jsonb_object_agg"] = _json_object_agg("jsonb_of_pairs")
-AGGREGATES["json_object_agg"] = _json_object_agg("json_of_pairs")
+TEXTS["jsonb_object_agg"] = _json_object_agg("jsonb_of_pairs")
+TEXTS["json_object_agg"] = _json_object_agg("json_of_pairs")
 
 
-AGGREGATES["jsonb_agg"] = _json_agg("jsonb_of_list")
-AGGREGATES["json_agg"] = _json_agg("json_of_list")
-AGGREGATES["json_agg of rows"] = _json_agg("json_of_rows")
-ANONYMOUS.update(("jsonb_agg", "json_agg", "jsonb_object_agg", "json_object_agg"))
+TEXTS["jsonb_agg"] = _json_agg("jsonb_of_list")
+TEXTS["json_agg"] = _json_agg("json_of_list")
+TEXTS["json_agg of rows"] = _json_agg("json_of_rows")
 
 
-_WITHOUT_EXTREMES = frozenset({"B", "U"})
-"""Categories of types that PostgreSQL has no min() and max() for."""
-
-
-def _extreme(name: str) -> Aggregate:
+def _extreme(name: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
-        x = emit.settle_text(binder, x)
-        if FACTS[x.base].category in _WITHOUT_EXTREMES:
-            raise ValueError
         if x.array:
             if x.array > 1 or (x.base is Base.NUMERIC and x.dec is None):
                 listed = frame.apply(f"arg_{name}", f"{x.sql}, {order_key(x)}")
@@ -429,35 +302,30 @@ def _extreme(name: str) -> Aggregate:
     return function
 
 
-AGGREGATES["min"] = _extreme("min")
-AGGREGATES["max"] = _extreme("max")
+TEXTS["min"] = _extreme("min")
+TEXTS["max"] = _extreme("max")
 
 
-def _boolean(name: str) -> Aggregate:
+def _boolean(name: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
-        if not x.unknown and x.base is not Base.BOOLEAN:
-            raise ValueError
-        x = emit.coerce(binder, x, BOOLEAN)
         return Typed(frame.apply(name, x.sql), BOOLEAN)
 
     return function
 
 
-AGGREGATES["bool_and"] = AGGREGATES["every"] = _boolean("bool_and")
-AGGREGATES["bool_or"] = _boolean("bool_or")
+TEXTS["bool_and"] = TEXTS["every"] = _boolean("bool_and")
+TEXTS["bool_or"] = _boolean("bool_or")
 
 
-def _spread(kind: str, duck: str) -> Aggregate:
+def _spread(kind: str, duck: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         if x.base in (Base.REAL, Base.DOUBLE):
-            x = _as_double(binder, x)
+            x = casts.as_double(binder, x)
             odd = frame.apply("bool_or", f"NOT isfinite({x.sql})", ordered=False)
             return Typed(f"pg_fspread({frame.apply(duck, x.sql)}, {odd})", DOUBLE)
-        x = casts.as_numeric(binder, emit.coerce(binder, x, NUMERIC) if x.unknown else x)
-        if x.base is not Base.NUMERIC:
-            raise ValueError
+        x = casts.as_numeric(binder, x)
         count = frame.apply("count", x.sql, ordered=False)
         text = frame.apply("list", numeric_text(x), ordered=False)
         return Typed(f"pg_variance('{kind}', {count}, {text})", NUMERIC)
@@ -472,7 +340,7 @@ for _names, _kind, _duck in (
     (("var_pop",), "var_pop", "var_pop"),
 ):
     for _name in _names:
-        AGGREGATES[_name] = _spread(_kind, _duck)
+        TEXTS[_name] = _spread(_kind, _duck)
 
 
 _MEANS = frozenset({"regr_avgx", "regr_avgy"})
@@ -481,9 +349,9 @@ _RATIOS = frozenset({"corr", "regr_slope", "regr_intercept", "regr_r2"})
 _LARGE = "1e150"  # the square of which may be out of range
 
 
-def _pair(name: str) -> Aggregate:
+def _pair(name: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-        y, x = (_as_double(binder, a) for a in arguments)
+        y, x = arguments
         found = frame.apply(name, f"{y.sql}, {x.sql}")
         if name in _MEANS:
             return Typed(found, DOUBLE)
@@ -500,46 +368,36 @@ for _name in (
     "corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy",
     "regr_sxx", "regr_syy", "regr_sxy",
 ):  # fmt: skip
-    AGGREGATES[_name] = _pair(_name)
-    ANONYMOUS.add(_name)
+    TEXTS[_name] = _pair(_name)
 
 
-def _bits(name: str) -> Aggregate:
+def _bits(name: str) -> AggregateText:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
-        if x.base not in INTEGERS:
-            raise ValueError
         return Typed(frame.apply(name, x.sql), x.type)
 
     return function
 
 
 for _name in ("bit_and", "bit_or", "bit_xor"):
-    AGGREGATES[_name] = _bits(_name)
-    ANONYMOUS.add(_name)
+    TEXTS[_name] = _bits(_name)
 
 
 @register("regr_count")
 def _regr_count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-    y, x = (_as_double(binder, a) for a in arguments)
+    y, x = arguments
     return Typed(f"CAST({frame.apply('regr_count', f'{y.sql}, {x.sql}')} AS BIGINT)", BIGINT)
 
 
 @register("string_agg")
 def _string_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     x, separator = arguments
-    if not x.unknown and x.base not in TEXTUAL and x.base is not Base.BYTEA:
-        raise ValueError
-    if x.base is Base.BYTEA:
-        raise SqlError("0A000", f"string_agg of {BYTEA} is not supported")
-    x, separator = _as_text(binder, x), _as_text(binder, separator)
     return Typed(frame.apply("string_agg", f"{x.sql}, coalesce({separator.sql}, '')"), TEXT)
 
 
 @register("array_agg")
 def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
-    x = emit.settle_text(binder, x)
     if x.array:
         return emit.gathered(binder, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
     sql = numeric_text(x) if x.scale_sql is not None else x.sql

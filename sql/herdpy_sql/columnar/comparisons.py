@@ -133,5 +133,9 @@ def direction_of(ordered: Any) -> str:
     """An ORDER BY item's direction, NULLs written out: they are last unless DESC or NULLS FIRST."""
     desc = bool(ordered.args.get("desc"))
     first = ordered.args.get("nulls_first")
-    first = desc if first is None else bool(first)
-    return f"{' DESC' if desc else ''} NULLS {'FIRST' if first else 'LAST'}"
+    return direction(desc, desc if first is None else bool(first))
+
+
+def direction(descending: bool, nulls_first: bool) -> str:
+    """What follows a sort key."""
+    return f"{' DESC' if descending else ''} NULLS {'FIRST' if nulls_first else 'LAST'}"

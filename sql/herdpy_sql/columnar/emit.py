@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, literals
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US
-from herdpy_sql.columnar.comparisons import comparable_texts
+from herdpy_sql.columnar.comparisons import comparable_texts, order_key
 from herdpy_sql.columnar.macros import BARE, copies
 from herdpy_sql.columnar.routines import duck_name, full_type
 from herdpy_sql.duck import Typed, as_text, let, once, steady, typed
@@ -29,6 +29,8 @@ from herdpy_sql.expr.binder import LIST, as_condition
 from herdpy_sql.expr.calls import STACK
 from herdpy_sql.expr.coerce import coerce as coerced
 from herdpy_sql.expr.coerce import unify as unified
+from herdpy_sql.expr.rows import ROW
+from herdpy_sql.library import Resolved
 from herdpy_sql.types import BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType, array_of
 from herdpy_sql.values.arrays import RAGGED
 from herdpy_sql.values.form import quote
@@ -36,7 +38,6 @@ from herdpy_sql.values.form import quote
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
     from herdpy_sql.columnar.scope import Col, Scope
-    from herdpy_sql.library import Resolved
 
 
 class Emitted(n.Foreign, frozen=True, eq=False):
@@ -89,7 +90,9 @@ class Emitter:
         if type(expr) is Emitted:
             if expr.syntax is not None:
                 self.seen.append(expr.syntax)
-            return expr.typed
+            if expr.column is None or self.scope is None:
+                return expr.typed
+            return self.binder.finished(expr.typed, self.scope)
         found = EMITTERS[type(expr)](self, expr)
         return found if self.scope is None else self.binder.finished(found, self.scope)
 
@@ -135,6 +138,8 @@ def _call(emitter: Emitter, expr: n.Call) -> Typed:
     if function is LIST or function is STACK:
         return _array(emitter, expr)
     args = [emitter.emit(arg) for arg in expr.args]
+    if function is ROW:
+        return typed(f"row({', '.join(map(order_key, args))})", BOOLEAN, *args)
     if isinstance(function, operate.LibraryFunction):
         assert function.resolved is not None
         return library_call(emitter.binder, function.resolved, args, emitter.scope)
@@ -527,6 +532,15 @@ def _nullif(emitter: Emitter, expr: n.NullIf) -> Typed:
     return replace(typed(sql, a.type, a, b, dec=a.dec), scale_sql=a.scale_sql, array=a.array)
 
 
+def _field(emitter: Emitter, expr: n.RowField) -> Typed:
+    """A row is the list of its fields' texts."""
+    row = emitter.emit(expr.row)
+    one = typed(f"({row.sql})[{expr.place + 1}]", TEXT, row)
+    if expr.type != TEXT:
+        one = casts.invoke(emitter.binder, Resolved("cast", 0, (TEXT,), expr.type), [one])
+    return replace(one, name=expr.name)
+
+
 EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.Const: _constant,
     n.Param: _parameter,
@@ -550,6 +564,7 @@ EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.Coalesce: _coalesce,
     n.Extreme: _extreme,
     n.NullIf: _nullif,
+    n.RowField: _field,
 }
 
 

@@ -177,6 +177,14 @@ class Scope:
             yield from scope.rels
             scope = scope.parent
 
+    def has_column(self, name: str) -> bool:
+        """Whether a column, or more than one, has that name."""
+        try:
+            self.find(None, name)
+        except SqlError as error:
+            return error.sqlstate != "42703"
+        return True
+
     def relation(self, name: str) -> tuple[Scope, Rel] | None:
         """The relation of that name, here or further out."""
         scope: Scope | None = self

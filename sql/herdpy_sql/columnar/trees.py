@@ -13,23 +13,25 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.collations import collation_name
-from herdpy_sql.columnar import aggregates, engine, rows
+from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401 - registers itself
+from herdpy_sql.columnar import engine
 from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
 from herdpy_sql.columnar.emit import Emitted, emit, entered
 from herdpy_sql.columnar.routines import full_type
-from herdpy_sql.columnar.scope import from_column
+from herdpy_sql.columnar.scope import Col, Rel, Scope, from_column, table_column
 from herdpy_sql.columnar.subqueries import BoundInnerQuery, inner_query
 from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import calls, conditions
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.aggregates import AGGREGATE_CALLS
 from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.subqueries import SUBQUERIES
 from herdpy_sql.expr.syntax import NAMES, bare
+from herdpy_sql.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from herdpy_sql.columnar.scope import Scope
     from herdpy_sql.expr.binder import Handler
 
 
@@ -51,16 +53,44 @@ class _Place:
             if error.sqlstate == "42703" and table is None and scope.relation(name) is not None:
                 raise SqlError("0A000", f'whole-row reference "{name}" is not supported') from None
             raise
-        x = from_column(column, found.number)
-        inner: Scope | None = scope
-        while inner is not None and inner.number != found.number:
+        return self._column(column, found)
+
+    def _column(self, column: Col, of: Scope) -> n.Expr:
+        x = from_column(column, of.number)
+        inner: Scope | None = self.scope
+        while inner is not None and inner.number != of.number:
             inner.outer_vars |= x.vars
             inner = inner.parent
-        return Emitted(full_type(x), self.binder.finished(x, scope), None, column)
+        return Emitted(full_type(x), x, None, column)
 
     def query(self, node: exp.Expression) -> BoundInnerQuery:
         """A query inside an expression."""
         return inner_query(self.binder.query(node, self.scope), node)
+
+    def row(self, name: str) -> n.RelationRow | None:
+        """The relation of that name, whose row is a value; None where a column has the name."""
+        found = self.scope.relation(name)
+        if found is None or self.scope.has_column(name):
+            return None
+        rel = found[1]
+        fields = tuple([(column.name, self.resolve(rel.name, column.name)) for column in rel.columns])
+        return n.RelationRow(fields, self._missing(rel, found[0]))
+
+    def _missing(self, rel: Rel, scope: Scope) -> n.Expr | None:
+        """What tells that an outer join found no row of a relation; None where there is always one."""
+        if not rel.nullable:
+            return None
+        if rel.table is None or not rel.table.key:
+            raise SqlError("0A000", f'whole-row reference "{rel.name}" of an outer join is not supported')
+        key = table_column(rel, rel.table, rel.table.key_positions[0])
+        return n.IsNull(BOOLEAN, self._column(key, scope), False)
+
+    def refuse_aggregate(self) -> None:
+        """SqlError 42803 in WHERE and the like."""
+        clause = self.scope.clause
+        if clause in ("WHERE", "JOIN/ON", "GROUP BY", "LIMIT"):
+            where = "JOIN conditions" if clause == "JOIN/ON" else clause
+            raise SqlError("42803", f"aggregate functions are not allowed in {where}")
 
     def bound(self, tree: ExprBinder, node: exp.Expression) -> n.Expr:
         """What the columnar binder makes of other syntax."""
@@ -94,12 +124,8 @@ _LABELS = {"WHERE": "Condition", "HAVING": "Condition of groups", "JOIN/ON": "Co
 
 
 def _anonymous(tree: ExprBinder, node: Any) -> n.Expr:
-    """A call; aggregates, and makers of JSON, which take rows, are the columnar binder's."""
+    """A call. SqlError 42883."""
     name = str(node.this).lower()
-    if name in aggregates.ANONYMOUS:
-        return _apart(tree, node, aggregates.anonymous)
-    if name in rows.MAKERS:
-        return _apart(tree, node, rows.made)
     found = None if name in calls.SEQUENCE_FUNCTIONS else calls.anonymous(tree, node)
     if found is None:
         raise no_function(name, [tree.bind(arg).type for arg in node.expressions])
@@ -141,6 +167,7 @@ _BOUND: dict[type, Handler] = {
     **conditions.CONDITIONS,
     **calls.CALLS,
     **SUBQUERIES,
+    **AGGREGATE_CALLS,
     exp.Anonymous: _anonymous,
     exp.Collate: _collate,
     exp.Parameter: _parameter,

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.columnar import emit
-from herdpy_sql.columnar.aggregates import AGGREGATES, Frame, bind_aggregate
+from herdpy_sql.columnar.aggregates import Frame, over_window
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import direction_of, group_key, sort_key
-from herdpy_sql.columnar.emit import condition, unify
+from herdpy_sql.columnar.emit import unify
 from herdpy_sql.columnar.routines import types_of
+from herdpy_sql.columnar.trees import tree_binder
 from herdpy_sql.duck import Typed, duck_type, numeric_text, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.aggregates import AGGREGATES, bind_aggregate
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import WINDOW_CLASSES, identifier
 from herdpy_sql.types import BIGINT, DOUBLE, INTEGER, TEXT, Base, SqlType
@@ -55,19 +57,20 @@ def _window(binder: Binder, node: Any, scope: Scope) -> Typed:
         result = _rank(binder, inner, scope, frame)
     elif type(inner) in WINDOW_CLASSES:
         result = _pick(binder, inner, scope, frame)
-    elif isinstance(inner, exp.Filter):
-        test = condition(binder, binder.bind(inner.expression.this, scope), "FILTER")
-        parts.append(test)
-        result = bind_aggregate(binder, inner.this, scope, replace(frame, test=test.sql))
     else:
-        if isinstance(inner, exp.Anonymous) and str(inner.this).lower() not in AGGREGATES:
-            arguments = binder.bind_all(inner.expressions, scope)
-            raise no_function(str(inner.this).lower(), types_of(*arguments))
-        result = bind_aggregate(binder, inner, scope, frame)
-        if frame.distinct:
-            raise SqlError("0A000", "DISTINCT is not implemented for window functions")
+        result = _aggregate(binder, inner, scope, frame)
     used = typed("", TEXT, result, *parts)
     return replace(result, vars=used.vars, agg=used.agg, window=True)
+
+
+def _aggregate(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:
+    if isinstance(inner, exp.Anonymous) and str(inner.this).lower() not in AGGREGATES:
+        arguments = binder.bind_all(inner.expressions, scope)
+        raise no_function(str(inner.this).lower(), types_of(*arguments))
+    found = bind_aggregate(tree_binder(binder, scope), inner)
+    if found.distinct:
+        raise SqlError("0A000", "DISTINCT is not implemented for window functions")
+    return over_window(emit.Emitter(binder, scope), found, frame.over)
 
 
 def _rank(binder: Binder, inner: Any, scope: Scope, frame: Frame) -> Typed:

@@ -343,8 +343,8 @@ State = Any
 
 
 @dataclass(frozen=True)
-class Aggregate:
-    """One aggregate over the rows that the SELECT below gives.
+class Accumulator:
+    """What one aggregate makes of the rows that the SELECT below gives.
 
     Attributes:
         name: count, sum, avg, min or max.
@@ -406,7 +406,7 @@ class Aggregate:
         return total
 
 
-def _extreme(one: Aggregate, values: list[Any]) -> Any:
+def _extreme(one: Accumulator, values: list[Any]) -> Any:
     """The least or greatest value, of equal ones the last; NaN is the greatest."""
     pick: Callable[..., Any] = min if one.name == "min" else max
     values.reverse()
@@ -421,7 +421,7 @@ class AggregatePlan(SelectPlan):
     def __init__(
         self,
         given: SelectPlan,
-        aggregates: tuple[Aggregate, ...],
+        aggregates: tuple[Accumulator, ...],
         columns: tuple[OutputColumn, ...],
         param_types: tuple[SqlType, ...],
         finish: Callable[[Row, Row, Clock], Row],
@@ -461,6 +461,6 @@ class AggregatePlan(SelectPlan):
         return ["Aggregate", f"  -> {first}", *(f"     {line}" for line in rest)]
 
 
-def _once(one: Aggregate, rows: Sequence[Row]) -> list[Any]:
+def _once(one: Accumulator, rows: Sequence[Row]) -> list[Any]:
     values = one.values(rows)
     return list(set(values)) if one.distinct else values

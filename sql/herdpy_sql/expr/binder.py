@@ -67,13 +67,26 @@ class ColumnScope(Protocol):
     def query(self, node: exp.Expression) -> n.InnerQuery:
         """A query that stands here."""
 
+    def row(self, name: str) -> n.RelationRow | None:
+        """The relation of that name, if no column has it. SqlError 0A000 where its rows are no values."""
+
+    def refuse_aggregate(self) -> None:
+        """SqlError 42803 where no aggregate may stand."""
+
 
 class NoQueries:
-    """What names mean where own plans evaluate: no query is bound there."""
+    """What stands where own plans evaluate: no query is bound there, and no relation's row."""
 
     def query(self, node: exp.Expression) -> n.InnerQuery:
         """NotOwn."""
         raise NotOwn("subquery")
+
+    def row(self, name: str) -> n.RelationRow | None:
+        """None: where a relation's name stands for its rows it is no column."""
+        return None
+
+    def refuse_aggregate(self) -> None:
+        """Nothing: own plans do not evaluate the expression around it, and the query's binder refuses it."""
 
 
 class NoColumns(NoQueries):

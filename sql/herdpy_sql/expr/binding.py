@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.aggregates import AGGREGATE_CALLS
 from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ColumnScope, ExprBinder
 from herdpy_sql.expr.calls import CALLS, bind_call
 from herdpy_sql.expr.coerce import Params, coerce
@@ -18,7 +19,7 @@ from herdpy_sql.types import Base, SqlType
 if TYPE_CHECKING:
     from sqlglot import expressions as exp
 
-_HANDLERS = {**LEAVES_AND_OPERATORS, **CONDITIONS, **CALLS, **SUBQUERIES}
+_HANDLERS = {**LEAVES_AND_OPERATORS, **CONDITIONS, **CALLS, **SUBQUERIES, **AGGREGATE_CALLS}
 
 
 def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: SqlType | None = None) -> n.Expr:
@@ -31,11 +32,9 @@ def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: Sql
 
     Raises:
         SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
-        NotOwn: for valid SQL that is not evaluated here.
+        NotOwn: for valid SQL whose type is not known here.
     """
     bound = ExprBinder(scope, params, _HANDLERS, bind_call).bind(node)
-    if reason := n.foreign_reason(bound):
-        raise n.NotOwn(reason)
     if bound.type.base is Base.UNKNOWN and expected is not None:
         bound = coerce(bound, expected, "assignment", params)
     return bound

@@ -16,12 +16,14 @@ from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr import subqueries
+from herdpy_sql.expr.aggregates import AGGREGATES, aggregate
 from herdpy_sql.expr.binder import LIST
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import binary, library_call
 from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
+from herdpy_sql.expr.rows import MAKERS, made, qualified
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
     bare,
@@ -187,6 +189,10 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
 def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr | None:
     """A call by a name that sqlglot does not know; None where the library has no such name."""
     name = node.this.lower()
+    if name in AGGREGATES:
+        return aggregate(binder, node)
+    if name in MAKERS:
+        return made(binder, node)
     if name in _CLOCKS and not node.expressions:
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
     if name == "clock_timestamp" and not node.expressions:
@@ -318,6 +324,7 @@ CALLS: dict[type, Handler] = {
     exp.Operator: _operator,
     exp.If: _no_function,
     exp.Overlaps: _overlaps,
+    exp.Dot: qualified,
     exp.Uuid: _random,
     exp.Rand: _random,
 }

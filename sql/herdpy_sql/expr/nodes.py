@@ -284,6 +284,50 @@ class Foreign(Expr, frozen=True):
         raise NotImplementedError
 
 
+class OrderItem(Struct, frozen=True):
+    """An item of ORDER BY."""
+
+    key: Expr
+    descending: bool
+    nulls_first: bool
+
+
+class Aggregate(Foreign, frozen=True):
+    """An aggregate (``expr.aggregates``) over the rows of a query; own plans take it out of a SELECT list.
+
+    Attributes:
+        order: the order in which it takes its values; what is aggregated of one WITHIN GROUP.
+        test: FILTER's condition.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    order: tuple[OrderItem, ...] = ()
+    test: Expr | None = None
+    distinct: bool = False
+
+    def label(self) -> str:
+        return f"aggregate {self.name}{' of different values' if self.distinct else ''}"
+
+
+class RowField(Foreign, frozen=True):
+    """A field of the row that a function gives: ``place`` is its number, from 0."""
+
+    row: Expr
+    place: int
+    name: str
+
+    def label(self) -> str:
+        return f"field {self.name}"
+
+
+class RelationRow(Struct, frozen=True, eq=False):
+    """A relation's row as a value: its columns by their names, and what tells that there is no row."""
+
+    fields: tuple[tuple[str, Expr], ...]
+    missing: Expr | None
+
+
 class InnerQuery(Struct, frozen=True, eq=False):
     """A query inside an expression, as what binds queries has it: the tree does not look into it.
 
@@ -353,6 +397,11 @@ def _of_chain(expr: Chain) -> tuple[Expr, ...]:
     return (expr.first, *(right for _, right, _ in expr.steps if right is not None))
 
 
+def _of_aggregate(expr: Aggregate) -> tuple[Expr, ...]:
+    test = () if expr.test is None else (expr.test,)
+    return (*expr.args, *(one.key for one in expr.order), *test)
+
+
 _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     **dict.fromkeys((Call, SequenceCall, Coalesce, Extreme, And, Or), attrgetter("args")),
     **dict.fromkeys((Comparison, Distinct), attrgetter("left", "right")),
@@ -364,6 +413,8 @@ _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     Between: attrgetter("arg", "low", "high"),
     Like: attrgetter("arg", "pattern", "escape"),
     Quantified: attrgetter("arg", "array", "test"),
+    Aggregate: _of_aggregate,
+    RowField: lambda expr: (expr.row,),
     Subquery: lambda expr: () if expr.test is None else (expr.test,),
 }
 

@@ -168,7 +168,10 @@ def library_call(
         for arg, wanted in zip(args, found.args, strict=True)
     )
     found = reshaped(found, [arg.type for arg in coerced], dimensions)
-    return folded(n.Call(found.result, _function(found), coerced))
+    result = found.result
+    if found.routine.setof and found.routine.columns:
+        result = SqlType(Base.RECORD, row=found.routine.columns)
+    return folded(n.Call(result, _function(found), coerced))
 
 
 class LibraryFunction(n.Function, frozen=True, eq=False):

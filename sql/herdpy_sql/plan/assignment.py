@@ -16,10 +16,11 @@ from sqlglot import expressions as exp
 
 from herdpy.codec.kinds import MAX_DIMENSIONS
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import Params, bind, coerce, compile_expr
+from herdpy_sql.expr import Params, coerce, compile_expr
 from herdpy_sql.expr.nodes import Call, ColumnRef, Const, Expr, Function
 from herdpy_sql.expr.syntax import subscripts
 from herdpy_sql.library.arrays import put_element, put_slice
+from herdpy_sql.plan.own import bind_own
 from herdpy_sql.plan.rules import default_of
 from herdpy_sql.plan.scope import TableScope, name_of, quoted
 from herdpy_sql.types import INTEGER, Base, SqlType
@@ -257,12 +258,14 @@ def own_assign(
     for position, node in assigned_to:
         value: Expr | None
         if isinstance(node, ElementPuts):
-            value = bound(table, position, node, lambda one, type_: bind(one, scope, params, type_), params)
+            value = bound(
+                table, position, node, lambda one, type_: bind_own(one, scope, params, type_), params
+            )
         elif is_default(node):
             value = default_of(table, position)
         else:
             target = table.columns[position].type
-            value = assigned(table, position, bind(node, scope, params, target), params)
+            value = assigned(table, position, bind_own(node, scope, params, target), params)
         found.append((position, compile_expr(value) if value is not None else null))
     return tuple(found)
 

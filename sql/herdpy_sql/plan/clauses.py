@@ -15,6 +15,7 @@ from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import ColumnScope, NotOwn, Params, bind, coerce, compile_expr, settle
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.plan.own import bind_own
 from herdpy_sql.plan.scope import TableScope, name_of
 from herdpy_sql.types import BIGINT, BOOLEAN, Base
 
@@ -53,7 +54,7 @@ def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:
 
 def condition(node: exp.Expression, scope: TableScope, params: Params, clause: str) -> Expr:
     """A bound condition; SqlError 42804 when it is not boolean."""
-    found = bind(node, scope, params, BOOLEAN)
+    found = bind_own(node, scope, params, BOOLEAN)
     if found.type.base is Base.UNKNOWN:
         found = coerce(found, BOOLEAN, "implicit", params)
     if found.type != BOOLEAN:
@@ -76,7 +77,8 @@ def bind_outputs(
 ) -> list[tuple[str, Expr]]:
     """The columns of a SELECT list or RETURNING: names and expressions, stars written out.
 
-    ``targets`` are the types that bare literals and parameters take at their places.
+    ``targets`` are the types that bare literals and parameters take at their places. The caller decides what
+    of the expressions is own.
     """
     found: list[tuple[str, Expr]] = []
 
@@ -117,6 +119,6 @@ def limits_of(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | Non
         if isinstance(value, exp.Var) and str(value.this).upper() == "ALL":
             found.append(None)
             continue
-        bound = bind(value, TableScope(), params, BIGINT)
+        bound = bind_own(value, TableScope(), params, BIGINT)
         found.append(coerce(bound, BIGINT, "assignment", params))
     return found[0], found[1]

@@ -23,10 +23,11 @@ from herdpy_sql.execute.alter_table import (
     TableChange,
 )
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
-from herdpy_sql.expr import NotOwn, Params, bind, coerce, rebuild, settle, split_conjuncts
+from herdpy_sql.expr import NotOwn, Params, coerce, rebuild, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Between, ColumnRef, Comparison, Const, In, IsNull, Like
 from herdpy_sql.plan.create_table import check_storage_parameter, check_storage_parameters, only, ordered
 from herdpy_sql.plan.names import FreshNames, absent_relation, checked_name, taken, with_remarks
+from herdpy_sql.plan.own import bind_own
 from herdpy_sql.plan.rules import is_immutable, rules_of, scalar
 from herdpy_sql.plan.scope import TableScope, find_table, name_of, own_tables, table_of
 from herdpy_sql.types import BOOLEAN
@@ -73,7 +74,7 @@ def _bound(table: Table, node: exp.Expression, what: str) -> Expr:
     scope, params = TableScope(volatile=True), Params()
     scope.add(table.name, table)
     try:
-        found = bind(node, scope, params)
+        found = bind_own(node, scope, params)
     except NotOwn as refusal:
         raise SqlError("0A000", f"{what.removesuffix('s')}: {refusal.reason} is not supported") from None
     if len(params.types):
@@ -156,7 +157,7 @@ def _over(item: ScopeItem, position: int) -> Expr:
         assert text is not None
         scope = TableScope()
         scope.add(table.name, table)
-        found = settle(bind(scalar(text), scope, Params()), Params())
+        found = settle(bind_own(scalar(text), scope, Params()), Params())
         table.derived[f"expression {position}"] = found
     return rebuild(
         found,  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
+from herdpy_sql.plan.own import own
 from herdpy_sql.plan.scope import TableScope, name_of, quoted
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def bind_returning(
     scope = TableScope()
     scope.add(alias or target_name(tree, table), table)
     try:
-        outputs = bind_outputs(node.expressions, scope, params)
+        outputs = [(name, own(expr)) for name, expr in bind_outputs(node.expressions, scope, params)]
     except NotOwn as refusal:
         raise ReturningApart(refusal.reason) from None
     columns = output_columns(outputs, scope)
@@ -127,15 +128,15 @@ def bind_brought(
     columns = tuple(Column(f"c{i}", column.type) for i, column in enumerate(computed))
     base = scope.add(BROUGHT, Table(0, BROUGHT, columns, (), "")).base
     try:
-        outputs = bind_outputs(brought.expressions, scope, params)
+        outputs = [(name, own(expr)) for name, expr in bind_outputs(brought.expressions, scope, params)]
     except NotOwn as refusal:
         raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
     found = []
     for name, expr in outputs:
         origin = None
         if isinstance(expr, ColumnRef):
-            own = expr.index < base
-            origin = scope.origin(expr.index) if own else computed[expr.index - base].origin
+            of_target = expr.index < base
+            origin = scope.origin(expr.index) if of_target else computed[expr.index - base].origin
         found.append(OutputColumn(name, expr.type, origin))
     return tuple(found), project([expr for _, expr in outputs])
 

@@ -22,7 +22,6 @@ from herdpy_sql.execute.references import ReferenceView, ReferringChange, Referr
 from herdpy_sql.expr import (
     NotOwn,
     Params,
-    bind,
     children,
     coerce,
     columns_used,
@@ -35,6 +34,7 @@ from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.tokens import OPTIONS, ReferenceOptions
+from herdpy_sql.plan.own import bind_own
 from herdpy_sql.plan.scope import TableScope, name_of, table_of
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
 from herdpy_sql.sequences import fresh_name
@@ -67,7 +67,7 @@ def default_expr(name: str, target: SqlType, node: exp.Expression) -> Expr:
     mark_enums(node, [target.enum])
     params = Params()
     try:
-        found = bind(node, TableScope(volatile=True), params, target)
+        found = bind_own(node, TableScope(volatile=True), params, target)
         found = coerce(found, target, "assignment", params)
     except NotOwn as refusal:
         raise SqlError("0A000", f'DEFAULT of column "{name}": {refusal.reason} is not supported') from None
@@ -82,7 +82,7 @@ def bind_check(table: Table, node: exp.Expression) -> Expr:
     scope.add(table.name, table)
     params = Params()
     try:
-        found = bind(node, scope, params, BOOLEAN)
+        found = bind_own(node, scope, params, BOOLEAN)
         if found.type != BOOLEAN:
             found = coerce(found, BOOLEAN, "implicit", params)
     except NotOwn as refusal:
@@ -107,7 +107,7 @@ def bind_generated(table: Table, position: int) -> Expr:
     scope.add(table.name, table)
     params = Params()
     try:
-        found = bind(node, scope, params, column.type)
+        found = bind_own(node, scope, params, column.type)
         found = coerce(found, column.type, "assignment", params)
     except NotOwn as refusal:
         raise SqlError("0A000", f"generation expression: {refusal.reason} is not supported") from None

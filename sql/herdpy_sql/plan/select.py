@@ -5,9 +5,9 @@ The shape that is ours: plain tables joined by inner or left joins, any scalar e
 operations, subqueries and WITH are the columnar engine's.
 
 Each argument of an aggregate becomes an output of an own SELECT (``steps.StepPlanner``), and the SELECT list
-is bound over what they give. Only what is exact and needs no order is taken: count, sum and avg of integers
-and NUMERIC, min and max. A lone min or max along a key or index is the first row in that order. It is own
-where few rows are read: a columnar query costs a millisecond before it has read the first.
+is computed of what they give. Only what is exact and needs no order is taken (``expr.aggregates`` says what
+is own). A lone min or max along a key or index is the first row in that order. It is own where few rows are
+read: a columnar query costs a millisecond before it has read the first.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.execute.query import Aggregate, AggregatePlan, SelectPlan
-from herdpy_sql.expr import NoQueries, NotOwn, Params, bind, coerce, settle, split_conjuncts
-from herdpy_sql.expr.nodes import Case, ColumnRef, Const
-from herdpy_sql.expr.output_names import output_name
-from herdpy_sql.expr.syntax import AGGREGATE_CLASSES
+from herdpy_sql.execute.query import Accumulator, AggregatePlan, SelectPlan
+from herdpy_sql.expr import NoQueries, NotOwn, Params, rebuild, settle, split_conjuncts, walk
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.aggregates import AGGREGATES
+from herdpy_sql.expr.nodes import Case, ColumnRef, Const, foreign_reason
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
-from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, quoted, table_of
+from herdpy_sql.plan.own import bind_own, own
+from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, table_of
 from herdpy_sql.plan.steps import NotWorth, OwnQuery, StepPlanner
-from herdpy_sql.types import BIGINT, BOOLEAN, NUMERIC, TEXT, Base, SqlType
+from herdpy_sql.types import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,9 +68,12 @@ def bind_select(
     where = tree.args.get("where")
     if where is not None:
         query.where += split_conjuncts(condition(where.this, query.scope, params, "WHERE"))
-    if has_aggregates(tree):
-        return bind_aggregates(tree, query, catalog, params, settings, targets)
     query.outputs = bind_outputs(tree.expressions, query.scope, params, targets)
+    foreign = [expr for _, expr in query.outputs if foreign_reason(expr)]
+    if any(isinstance(one, n.Aggregate) for expr in foreign for one in walk(expr)):
+        return bind_aggregates(tree, query, catalog, params, settings)
+    for expr in foreign:
+        own(expr)
     _ordering(query, tree, params)
     query.limit, query.offset = limits_of(tree, params)
     query.locking = _locking(query, tree)
@@ -137,7 +141,7 @@ def _using(
         right = item.column(position)
         pair = _Pair(left, right)
         node_pair = exp.EQ(this=exp.column("l"), expression=exp.column("r"))
-        conditions.append(bind(node_pair, pair, params, BOOLEAN))
+        conditions.append(bind_own(node_pair, pair, params, BOOLEAN))
         query.scope.merged[name] = left
     return conditions
 
@@ -186,7 +190,7 @@ def _order_expr(query: OwnQuery, node: exp.Expression, params: Params) -> Expr:
             if any(expr != named[0] for expr in named):
                 raise SqlError("42702", f'ORDER BY "{name}" is ambiguous')
             return named[0]
-    return settle(bind(node, query.scope, params), params)
+    return settle(bind_own(node, query.scope, params), params)
 
 
 def _locking(query: OwnQuery, tree: exp.Select) -> dict[str, RowLock]:
@@ -199,34 +203,7 @@ def _locking(query: OwnQuery, tree: exp.Select) -> dict[str, RowLock]:
     return locks_of(clauses, items)
 
 
-_OWN = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
-_INTEGERS = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
-_ORDERED = _INTEGERS | {
-    Base.NUMERIC,
-    Base.REAL,
-    Base.DOUBLE,
-    Base.TEXT,
-    Base.VARCHAR,
-    Base.CHAR,
-    Base.DATE,
-    Base.TIME,
-    Base.TIMESTAMP,
-    Base.TIMESTAMPTZ,
-    Base.ENUM,
-}
-"""Types of which min and max are the least and greatest datum."""
-_HASHED = _ORDERED - {Base.REAL, Base.DOUBLE}
-"""Types whose datums are equal, as Python has it, where SQL has them equal."""
 _PLACES = "aggregates"
-
-
-def has_aggregates(tree: exp.Select) -> bool:
-    """Whether its SELECT list has aggregates that might be own."""
-    return any(isinstance(one, _OWN) for item in tree.expressions for one in item.walk(prune=_is_query))
-
-
-def _is_query(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Query)
 
 
 def bind_aggregates(
@@ -235,15 +212,13 @@ def bind_aggregates(
     catalog: Catalog,
     params: Params,
     settings: PlanSettings,
-    targets: Sequence[SqlType] | None,
 ) -> Plan:
-    """The own plan of a SELECT whose FROM and WHERE are in ``query``; NotOwn when it is not ours."""
+    """The own plan of a SELECT with aggregates, bound in ``query``; NotOwn when it is not ours."""
     for clause in ("order", "limit", "offset", "locks"):
         if tree.args.get(clause):
             raise NotOwn(f"{clause.upper()} of an aggregate")
-    found = _Aggregates(query.scope, params)
-    nodes = [found.taken_out(node) for node in tree.expressions]
-    outputs = bind_outputs(nodes, found, params, targets)
+    found, written = _Aggregates(), query.outputs
+    outputs = [(name, found.over_results(expr)) for name, expr in written]
     query.outputs = [("", expr) for expr in found.arguments]
     planner = _first_in_order(query, found, params, settings, catalog)
     given = planner[1] if planner is not None else _ArgumentPlanner(query, params, settings, catalog).plan()
@@ -255,124 +230,58 @@ def bind_aggregates(
         tuple(params.types),
         project([expr for _, expr in outputs]),
     )
-    beneath = (
-        (label if label != "Output: " else "Argument of an aggregate:", expr) for label, expr in given.bound
-    )
-    plan.bound = (*((f"Output: {name}", expr) for name, expr in outputs), *beneath)
+    beneath = ((label, expr) for label, expr in given.bound if label != "Output: ")
+    plan.bound = (*((f"Output: {name}", expr) for name, expr in written), *beneath)
     return plan
 
 
 @dataclass
-class _Aggregates(NoQueries):
-    """The aggregates of a SELECT list, and the scope of what is computed of them.
+class _Aggregates:
+    """The aggregates of a SELECT list.
 
     Attributes:
         arguments: what the SELECT below must give.
         results: of each aggregate, as a column.
     """
 
-    scope: TableScope
-    params: Params
-    aggregates: list[Aggregate] = field(default_factory=list)
+    aggregates: list[Accumulator] = field(default_factory=list)
     arguments: list[Expr] = field(default_factory=list)
     results: list[ColumnRef] = field(default_factory=list)
-    volatile: bool = False
 
-    def resolve(self, table: str | None, name: str) -> ColumnRef:
-        """The aggregate that stands at ``name``; other columns are for the columnar engine to refuse."""
-        if table != _PLACES or not name.isdecimal():
+    def over_results(self, output: Expr) -> Expr:
+        """An output as an expression over the results. NotOwn beside columns, which must be grouped."""
+        found = rebuild(output, self._taken_out)
+        if any(isinstance(one, ColumnRef) and one.table != _PLACES for one in walk(found)):
             raise NotOwn("a column beside aggregates")
-        return self.results[int(name)]
+        return own(found)
 
-    def star(self, alias: str | None) -> list[ColumnRef]:
-        """Stars beside aggregates are refused before."""
-        raise NotOwn("a star beside aggregates")
+    def _taken_out(self, expr: Expr) -> Expr | None:
+        if not isinstance(expr, n.Aggregate):
+            return None
+        if not AGGREGATES[expr.name].is_own(expr):
+            raise NotOwn(f"{expr.name} of {', '.join(arg.type.name for arg in expr.args)}")
+        number = len(self.results)
+        self.aggregates.append(self._accumulated(expr))
+        nullable = expr.name != "count"
+        self.results.append(ColumnRef(expr.type, number, str(number), _PLACES, nullable=nullable))
+        return self.results[number]
 
-    def taken_out(self, item: exp.Expression) -> exp.Expression:
-        """An item of the SELECT list with a column in place of each aggregate; it keeps its name."""
-        if item.find(exp.Query, exp.Window, exp.Star) is not None and _has_more_than_counts(item):
-            raise NotOwn("an aggregate beside others")
-        inner = item.this if isinstance(item, exp.Alias) else item
-        alias = item.args["alias"].copy() if isinstance(item, exp.Alias) else _named(inner)
-        return exp.Alias(this=inner.copy().transform(self._replaced, copy=False), alias=alias)
-
-    def _replaced(self, node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Filter):
-            if type(node.this) not in _OWN:
-                raise NotOwn("filter")
-            return self._place(node.this, node.expression.this)
-        return self._place(node, None) if type(node) in _OWN else node
-
-    def _place(self, node: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
-        test = None
-        if condition is not None:
-            test = coerce(bind(condition, self.scope, self.params, BOOLEAN), BOOLEAN, "implicit", self.params)
-        aggregate, type_ = self._bound(node, test)
-        if test is not None:
-            aggregate = replace(aggregate, condition=self._argument(test))
-        number = str(len(self.results))
-        nullable = aggregate.name != "count"
-        self.results.append(ColumnRef(type_, len(self.results), number, _PLACES, nullable=nullable))
-        self.aggregates.append(aggregate)
-        return exp.column(quoted(number), table=_PLACES)
-
-    def _bound(self, node: exp.Expression, test: Expr | None) -> tuple[Aggregate, SqlType]:
-        """An aggregate and the type of what it gives; its argument is computed where FILTER's test holds."""
-        name, inner = AGGREGATE_CLASSES[type(node)], node.this
-        if node.args.get("expressions"):
-            raise NotOwn(name)
-        if isinstance(inner, exp.Star) and name == "count":
-            return Aggregate(name, BIGINT), BIGINT
-        distinct = isinstance(inner, exp.Distinct)
-        if distinct:
-            if len(inner.expressions) != 1 or inner.args.get("on"):
-                raise NotOwn(name)
-            inner = inner.expressions[0]
-        if isinstance(inner, exp.Order) or inner is None or inner.find(*_OWN) is not None:
-            raise NotOwn(name)
-        argument = settle(bind(inner, self.scope, self.params), self.params)
-        base = argument.type.base
-        if name == "count":
-            known = not distinct or base in _HASHED
-            result = BIGINT
-        elif name in {"min", "max"}:
-            known = base in _ORDERED
-            distinct = False
-            result = _extreme_type(argument.type)
-        else:
-            known = base in _INTEGERS or (base is Base.NUMERIC and not distinct)
-            result = BIGINT if name == "sum" and base in _INTEGERS - {Base.BIGINT} else NUMERIC
-        if not known:
-            raise NotOwn(f"{name} of {argument.type.name}")
+    def _accumulated(self, call: n.Aggregate) -> Accumulator:
+        """It, of what the SELECT below gives; its argument is computed where FILTER's test holds."""
+        condition = None if call.test is None else self._argument(own(call.test))
+        if not call.args:
+            return Accumulator(call.name, BIGINT, condition=condition)
+        argument = own(call.args[0])
         of = argument.type
-        if test is not None and not isinstance(argument, ColumnRef | Const):
-            argument = Case(of, None, ((test, argument),), Const(of, None))
-        return Aggregate(name, of, self._argument(argument), distinct=distinct), result
+        if call.test is not None and not isinstance(argument, ColumnRef | Const):
+            argument = Case(of, None, ((call.test, argument),), Const(of, None))
+        distinct = call.distinct and call.name not in {"min", "max"}
+        return Accumulator(call.name, of, self._argument(argument), condition, distinct)
 
     def _argument(self, expr: Expr) -> int:
         if expr not in self.arguments:
             self.arguments.append(expr)
         return self.arguments.index(expr)
-
-
-def _named(node: exp.Expression) -> exp.Identifier:
-    """The name that an item has without an alias: FILTER does not change it."""
-    plain = node.copy().transform(lambda one: one.this if isinstance(one, exp.Filter) else one, copy=False)
-    return quoted(output_name(plain))
-
-
-def _has_more_than_counts(item: exp.Expression) -> bool:
-    """Whether it has a query, a window or a star that is not ``count(*)``'s."""
-    return any(
-        not isinstance(one.parent, exp.Count) or not isinstance(one, exp.Star)
-        for one in item.find_all(exp.Query, exp.Window, exp.Star)
-    )
-
-
-def _extreme_type(type_: SqlType) -> SqlType:
-    if type_.base is Base.VARCHAR:
-        return TEXT
-    return type_ if type_.base is Base.CHAR else type_.plain
 
 
 class _ArgumentPlanner(StepPlanner):

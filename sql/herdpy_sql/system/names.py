@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.aggregates import AGGREGATES
+from herdpy_sql.expr.syntax import WINDOW_CLASSES
 from herdpy_sql.library import ROUTINES, Routine
 from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.quoting import RESERVED
@@ -434,9 +436,8 @@ def _takes(one: Routine, oids: list[int]) -> bool:
     return all(not isinstance(arg, SqlType) or arg.oid == oid for arg, oid in zip(args, oids, strict=True))
 
 
-_OTHERS = frozenset(
-    """now transaction_timestamp statement_timestamp clock_timestamp count sum min max avg array_agg
-    string_agg bool_and bool_or every coalesce nullif trim concat concat_ws greatest least row_number
-    rank dense_rank lag lead first_value last_value row_to_json json_agg jsonb_agg""".split()  # noqa: SIM905 - a list of words
-)
-"""Functions that are neither in the library nor evaluated by own plans, such as aggregates."""
+_OTHERS = frozenset({
+    "now", "transaction_timestamp", "statement_timestamp", "clock_timestamp", "coalesce", "nullif", "trim",
+    "concat", "concat_ws", "greatest", "least", *AGGREGATES, *WINDOW_CLASSES.values(),
+})  # fmt: skip
+"""Functions that are not in the library."""

@@ -40,7 +40,7 @@ def _unpack(data: Bytes) -> bool:
     return data[0] != 0
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(lambda value: "t" if value else "f"),
     read=always(parse_boolean),
     take=always(_take),

@@ -73,7 +73,7 @@ def _take(value: object) -> Any:
     raise mismatch(value, "bytea")
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(lambda value: "\\x" + value.hex()),
     read=always(parse_bytea),
     take=always(_take),

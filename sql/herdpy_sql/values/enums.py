@@ -75,7 +75,7 @@ def _unpack(sql_type: SqlType) -> Reader:
     return lambda data: read(text_of(data))
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=label_writer,
     read=label_reader,
     take=_take,

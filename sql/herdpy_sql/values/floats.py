@@ -187,7 +187,7 @@ def _give_real(value: float | None) -> object:
 
 
 _FORM32, _FORM64 = struct.Struct("!f"), struct.Struct("!d")
-REAL_FORMS = TypeForms(
+REAL_FORMS: TypeForms = TypeForms(
     write=always(float32_text),
     read=always(parse_real),
     take=always(_take_real),
@@ -198,7 +198,7 @@ REAL_FORMS = TypeForms(
     fixed=_FORM32,
     unquoted=True,
 )
-DOUBLE_FORMS = TypeForms(
+DOUBLE_FORMS: TypeForms = TypeForms(
     write=always(float64_text),
     read=always(parse_double),
     take=always(_take_double),

@@ -97,6 +97,6 @@ def _forms(size: str, duck: str) -> TypeForms:
     )
 
 
-SMALLINT_FORMS = _forms("h", "SMALLINT")
-INTEGER_FORMS = _forms("i", "INTEGER")
-BIGINT_FORMS = _forms("q", "BIGINT")
+SMALLINT_FORMS: TypeForms = _forms("h", "SMALLINT")
+INTEGER_FORMS: TypeForms = _forms("i", "INTEGER")
+BIGINT_FORMS: TypeForms = _forms("q", "BIGINT")

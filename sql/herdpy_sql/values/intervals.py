@@ -370,7 +370,7 @@ def interval_constant(value: Interval) -> str:
 
 
 _FORM = struct.Struct("!qii")
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(interval_text),
     read=always(parse_interval),
     take=always(_take),

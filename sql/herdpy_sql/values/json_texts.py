@@ -96,7 +96,7 @@ def _unpack_jsonb(data: Bytes) -> str:
     return parse_jsonb(text_of(data[1:]))
 
 
-JSON_FORMS = TypeForms(
+JSON_FORMS: TypeForms = TypeForms(
     write=always(same),
     read=always(parse_json),
     take=always(_take_json),
@@ -108,7 +108,7 @@ JSON_FORMS = TypeForms(
     text_bytes=str.encode,
     lists=True,
 )
-JSONB_FORMS = TypeForms(
+JSONB_FORMS: TypeForms = TypeForms(
     write=always(same),
     read=always(parse_jsonb),
     take=always(_take_jsonb),

@@ -55,7 +55,7 @@ def _unpack(data: Bytes) -> str:
     return bytes(data).hex(":")
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(str),
     read=always(parse_macaddr),
     take=always(_take),

@@ -438,7 +438,7 @@ def _timestamptz_constant(us: int) -> str:
 _PLAIN_DAYS = dt.date(1000, 1, 1).toordinal() - _EPOCH_ORDINAL, dt.date.max.toordinal() - _EPOCH_ORDINAL
 _DAYS, _MICROSECONDS = struct.Struct("!i"), struct.Struct("!q")
 
-DATE_FORMS = TypeForms(
+DATE_FORMS: TypeForms = TypeForms(
     write=always(date_text),
     read=always(parse_date),
     take=always(_take_date),
@@ -458,7 +458,7 @@ DATE_FORMS = TypeForms(
     guessed=(dt.date,),
     unquoted=True,
 )
-TIME_FORMS = TypeForms(
+TIME_FORMS: TypeForms = TypeForms(
     write=always(time_text),
     read=always(parse_time),
     take=always(_take_time),
@@ -506,7 +506,7 @@ def _timestamp_forms(
     )
 
 
-TIMESTAMP_FORMS = _timestamp_forms(
+TIMESTAMP_FORMS: TypeForms = _timestamp_forms(
     "TIMESTAMP",
     timestamp_text,
     parse_timestamp,
@@ -515,7 +515,7 @@ TIMESTAMP_FORMS = _timestamp_forms(
     _timestamp_constant,
     text_bytes=timestamp_bytes,
 )
-TIMESTAMPTZ_FORMS = _timestamp_forms(
+TIMESTAMPTZ_FORMS: TypeForms = _timestamp_forms(
     "TIMESTAMPTZ",
     timestamptz_text,
     parse_timestamptz,

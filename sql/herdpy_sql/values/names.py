@@ -57,7 +57,7 @@ def _unpack_char(data: Bytes) -> str:
 
 _DUCK = DuckForms("VARCHAR", text="{}", constant=quote)
 
-NAME_FORMS = TypeForms(
+NAME_FORMS: TypeForms = TypeForms(
     write=always(same),
     read=always(lambda text: cut_name(check_text(text))),
     take=always(_take_name),
@@ -65,7 +65,7 @@ NAME_FORMS = TypeForms(
     unpack=always(text_of),
     duck=_DUCK,
 )
-CHAR_FORMS = TypeForms(
+CHAR_FORMS: TypeForms = TypeForms(
     write=always(same),
     read=always(parse_char),
     take=always(_take_char),

@@ -67,5 +67,5 @@ def _forms(element_oid: int, form: struct.Struct, parse: Callable[[str], int], n
     )
 
 
-INT2VECTOR_FORMS = _forms(21, struct.Struct("!h"), SMALLINT_FORMS.read(SMALLINT), "int2vector")
-OIDVECTOR_FORMS = _forms(26, struct.Struct("!I"), parse_oid, "oidvector")
+INT2VECTOR_FORMS: TypeForms = _forms(21, struct.Struct("!h"), SMALLINT_FORMS.read(SMALLINT), "int2vector")
+OIDVECTOR_FORMS: TypeForms = _forms(26, struct.Struct("!I"), parse_oid, "oidvector")

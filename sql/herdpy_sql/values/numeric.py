@@ -236,7 +236,7 @@ def _too_short() -> SqlError:
     return SqlError("08P01", "insufficient data left in message")
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(numeric_text),
     read=_read,
     take=_take,

@@ -62,5 +62,5 @@ def _forms(name: str) -> TypeForms:
     )
 
 
-OID_FORMS = _forms("oid")
-XID_FORMS = _forms("xid")
+OID_FORMS: TypeForms = _forms("oid")
+XID_FORMS: TypeForms = _forms("xid")

@@ -16,7 +16,7 @@ from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, mismatch, quote
 from herdpy_sql.values.oids import oid_of_bigint, parse_oid
 
-REG_TYPES = frozenset(base for base in Base if base.value.startswith("reg"))
+REG_TYPES: frozenset[Base] = frozenset(base for base in Base if base.value.startswith("reg"))
 NAME_AT = 10
 """How many digits of the id stand before the name."""
 _FORM = struct.Struct("!I")
@@ -70,7 +70,7 @@ def _give(value: str | None) -> object:
 
 _read_oid = fixed_reader(_FORM)
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(reg_text),
     read=always(_read),
     take=always(_take),

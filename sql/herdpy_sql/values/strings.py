@@ -155,11 +155,11 @@ def unicode_string(text: str, escape: str = "\\") -> str:
 
 
 _DUCK = DuckForms("VARCHAR", text="{}", constant=quote)
-TEXT_FORMS = TypeForms(
+TEXT_FORMS: TypeForms = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,
     text_bytes=str.encode,
 )  # fmt: skip
-RECORD_FORMS = TypeForms(
+RECORD_FORMS: TypeForms = TypeForms(
     write=always(same),
     read=always(check_text),
     take=always(take_text),
@@ -168,15 +168,15 @@ RECORD_FORMS = TypeForms(
     duck=DuckForms("VARCHAR[]", text="('(' || array_to_string({}, ',') || ')')", constant=quote, called=True),
 )
 """Only as text: in DuckDB a row is the list of its fields' texts."""
-UNKNOWN_FORMS = TypeForms(
+UNKNOWN_FORMS: TypeForms = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,
     guessed=(type(None), str), text_bytes=str.encode,
 )  # fmt: skip
-VARCHAR_FORMS = TypeForms(
+VARCHAR_FORMS: TypeForms = TypeForms(
     always(same), _limited_reader, _limited_converter, always(str.encode), _varchar_bytes, _DUCK,
     text_bytes=str.encode,
 )  # fmt: skip
-CHAR_FORMS = TypeForms(
+CHAR_FORMS: TypeForms = TypeForms(
     _padded, _limited_reader, _limited_converter, _padded_bytes, _limited_bytes,
     DuckForms("VARCHAR", text="{}", constant=lambda text: quote(text.rstrip(" "))), give=_padded_object,
 )  # fmt: skip

@@ -46,7 +46,7 @@ def _unpack(data: Bytes) -> bytes:
     return bytes(data)
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(uuid_text),
     read=always(parse_uuid),
     take=always(_take),

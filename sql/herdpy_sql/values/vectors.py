@@ -114,7 +114,7 @@ def _unpack(sql_type: SqlType) -> Reader:
     return lambda data: fit_vector(_unpack_numbers(data), sql_type)
 
 
-FORMS = TypeForms(
+FORMS: TypeForms = TypeForms(
     write=always(vector_text),
     read=_read,
     take=_take,

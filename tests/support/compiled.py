@@ -6,12 +6,14 @@ import importlib.machinery
 import sys
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from herdpy import compiled
 
 _set = pytest.MonkeyPatch.setattr
+_patch_object: Any = mock.patch.object
 _NO_WEAK = "cannot create weak reference to"
 _SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 
@@ -20,14 +22,23 @@ def refuse_patches_of_binaries() -> None:
     """From now on a test that patches a compiled class or module is skipped, where modules are compiled."""
     if compiled.IMPLEMENTATION == "compiled":
         pytest.MonkeyPatch.setattr = _set_or_skip  # type: ignore[method-assign]
+        mock.patch.object = _patch_or_skip  # type: ignore[assignment]
 
 
 def _set_or_skip(patch: pytest.MonkeyPatch, target: Any, *args: Any, **options: Any) -> None:
-    owner = target.rpartition(".")[0] if isinstance(target, str) else _owner(target)
+    _skip_if_compiled(target.rpartition(".")[0] if isinstance(target, str) else _owner(target))
+    _set(patch, target, *args, **options)
+
+
+def _patch_or_skip(target: Any, *args: Any, **options: Any) -> Any:
+    _skip_if_compiled(_owner(target))
+    return _patch_object(target, *args, **options)
+
+
+def _skip_if_compiled(owner: str) -> None:
     module = sys.modules.get(owner)
     if owner.startswith("herdpy") and str(getattr(module, "__file__", "")).endswith(_SUFFIX):
         pytest.skip(f"patches {owner}, which is compiled")
-    _set(patch, target, *args, **options)
 
 
 def _owner(target: Any) -> str:

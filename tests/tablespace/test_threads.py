@@ -20,6 +20,7 @@ import herdpy
 from herdpy.dbapi import link
 from herdpy.log.wait import Work
 from herdpy_server.embedded import Database, opened
+from herdpy_server.sessions.session import Session
 from herdpy_server.tablespace import LockWait
 from herdpy_sql.errors import SqlError
 
@@ -195,13 +196,15 @@ def test_a_deadlock_is_told_to_one_and_the_other_goes_on(database: Database) -> 
 
 
 @pytest.fixture
-def held(database: Database):
+def held(database: Database) -> Iterator[tuple[Session, Session]]:
     """A session that holds the row of account 0, and one that wants it."""
     make_accounts(database)
     holder, other = database.session(), database.session()
     database.run(holder.execute("BEGIN"))
     database.run(holder.execute("UPDATE account SET balance = balance - 1 WHERE id = 0"))
-    return holder, other
+    yield holder, other
+    database.run(other.rollback())
+    database.run(holder.rollback())
 
 
 WANTS = "UPDATE account SET balance = balance + 1 WHERE id = 0"

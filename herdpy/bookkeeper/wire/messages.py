@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
@@ -263,7 +263,8 @@ def _add(message: Response) -> AddReply:
 
 
 def _auth(message: Response) -> AuthReply:
-    return AuthReply(text(message.auth.plugin), message.auth.payload)
+    auth: Any = message.auth  # its plugin may be bytes, which compiled code refuses of a str
+    return AuthReply(text(auth.plugin), auth.payload)
 
 
 def _write_lac(message: Response) -> WriteLacReply:

@@ -16,6 +16,7 @@ from herdpy.log.files import Files, OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerListState, predecessor_of
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import (
+    TYPES,
     Before,
     Delete,
     Insert,
@@ -121,7 +122,7 @@ def report_record(record: Record) -> RecordReport:
     size = len(record.encode())
     return RecordReport(
         type(record).__name__,
-        record.type,
+        TYPES[type(record)],
         getattr(record, "table_id", None),
         rows,
         size,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING
 
 from herdpy.log.errors import RecordError
 
@@ -60,7 +60,6 @@ class CreateTable:
     """A table comes to be; the definition (with the table's id) is the catalog's."""
 
     definition: bytes
-    type: ClassVar[int] = 1
 
     def encode(self) -> bytes:
         return FRAME.pack(1, 1, len(self.definition)) + self.definition
@@ -75,7 +74,6 @@ class AlterTable:
     """A table has another definition from here on: the same id and columns, other properties."""
 
     definition: bytes
-    type: ClassVar[int] = 2
 
     def encode(self) -> bytes:
         return FRAME.pack(2, 1, len(self.definition)) + self.definition
@@ -90,7 +88,6 @@ class DropTable:
     """A table and its indexes cease to be."""
 
     table_id: int
-    type: ClassVar[int] = 3
 
     def encode(self) -> bytes:
         return _T.pack(3, 1, 4, self.table_id)
@@ -107,7 +104,6 @@ class CreateIndex:
 
     table_id: int
     definition: bytes
-    type: ClassVar[int] = 4
 
     def encode(self) -> bytes:
         return _T.pack(4, 1, 4 + len(self.definition), self.table_id) + self.definition
@@ -124,7 +120,6 @@ class DropIndex:
 
     table_id: int
     index_id: int
-    type: ClassVar[int] = 5
 
     def encode(self) -> bytes:
         return _TI.pack(5, 1, 8, self.table_id, self.index_id)
@@ -140,7 +135,6 @@ class Truncate:
     """All rows of a table go."""
 
     table_id: int
-    type: ClassVar[int] = 6
 
     def encode(self) -> bytes:
         return _T.pack(6, 1, 4, self.table_id)
@@ -157,7 +151,6 @@ class PutRole:
 
     name: bytes
     definition: bytes
-    type: ClassVar[int] = 7
 
     def encode(self) -> bytes:
         size = len(self.name)
@@ -177,7 +170,6 @@ class DropRole:
     """A role ceases to be."""
 
     name: bytes
-    type: ClassVar[int] = 8
 
     def encode(self) -> bytes:
         return FRAME.pack(8, 1, len(self.name)) + self.name
@@ -194,7 +186,6 @@ class Insert:
     table_id: int
     key: bytes
     row: bytes
-    type: ClassVar[int] = 16
 
     def encode(self) -> bytes:
         key, row = self.key, self.row
@@ -218,7 +209,6 @@ class Update:
     old_key: bytes | None
     key: bytes
     row: bytes
-    type: ClassVar[int] = 17
 
     def encode(self) -> bytes:
         old, key, row = self.old_key, self.key, self.row
@@ -249,7 +239,6 @@ class Delete:
 
     table_id: int
     key: bytes
-    type: ClassVar[int] = 18
 
     def encode(self) -> bytes:
         return _T.pack(18, 1, 4 + len(self.key), self.table_id) + self.key
@@ -274,7 +263,6 @@ class InsertBatch:
     stream: bytes
     rows: int
     expanded: object | None = field(default=None, compare=False, repr=False)
-    type: ClassVar[int] = 19
 
     def encode(self) -> bytes:
         return _TI.pack(19, 1, 8 + len(self.stream), self.table_id, self.rows) + self.stream
@@ -291,7 +279,6 @@ class TablesChecksum:
     """What the tables must hold at this place of the log: (table id, rows, checksum) of each."""
 
     checksums: list[tuple[int, int, int]]
-    type: ClassVar[int] = 32
 
     def encode(self) -> bytes:
         body = b"".join(_CHECKSUM.pack(*checksum) for checksum in self.checksums)
@@ -310,7 +297,6 @@ class PutObject:
     """A schema, sequence, view, type or the like comes to be, or is another; its id is in the definition."""
 
     definition: bytes
-    type: ClassVar[int] = 23
 
     def encode(self) -> bytes:
         return FRAME.pack(23, 1, len(self.definition)) + self.definition
@@ -325,7 +311,6 @@ class DropObject:
     """Such a thing ceases to be."""
 
     object_id: int
-    type: ClassVar[int] = 24
 
     def encode(self) -> bytes:
         return _ID.pack(24, 1, 4, self.object_id)
@@ -342,7 +327,6 @@ class SequenceAdvance:
 
     sequence_id: int
     state: bytes
-    type: ClassVar[int] = 25
 
     def encode(self) -> bytes:
         return _ID.pack(25, 1, 4 + len(self.state), self.sequence_id) + self.state
@@ -369,7 +353,6 @@ class Before:
     table_id: int
     key: bytes
     row: bytes
-    type: ClassVar[int] = 20
 
     def encode(self) -> bytes:
         key, row = self.key, self.row
@@ -424,7 +407,6 @@ class LoadBatch:
     parts: tuple[StagedPart, ...]
     present: bytes = b""
     staged: object | None = field(default=None, compare=False, repr=False)
-    type: ClassVar[int] = 21
 
     @property
     def rows(self) -> int:
@@ -481,7 +463,6 @@ class LoadDone:
     updated: int
     deleted: int
     skipped: int
-    type: ClassVar[int] = 22
 
     def encode(self) -> bytes:
         name = self.load_id.encode()
@@ -526,9 +507,32 @@ Record = (
     | TablesChecksum
 )
 
-_CLASSES: tuple[type[Record], ...] = get_args(Record)
-_DECODERS: dict[int, Callable[[bytes, int, int], Record]] = {c.type << 8 | 1: c.decode for c in _CLASSES}
-_LEAST_BODY = {Insert.type: 8, Update.type: 12}
+TYPES: dict[type[Record], int] = {
+    CreateTable: 1,
+    AlterTable: 2,
+    DropTable: 3,
+    CreateIndex: 4,
+    DropIndex: 5,
+    Truncate: 6,
+    PutRole: 7,
+    DropRole: 8,
+    Insert: 16,
+    Update: 17,
+    Delete: 18,
+    InsertBatch: 19,
+    TablesChecksum: 32,
+    PutObject: 23,
+    DropObject: 24,
+    SequenceAdvance: 25,
+    Before: 20,
+    LoadBatch: 21,
+    LoadDone: 22,
+}
+"""The number of each in its frame."""
+_DECODERS: dict[int, Callable[[bytes, int, int], Record]] = {
+    number << 8 | 1: kind.decode for kind, number in TYPES.items()
+}
+_LEAST_BODY = {TYPES[Insert]: 8, TYPES[Update]: 12}
 
 
 def decode_records(data: bytes, start: int, count: int) -> list[Record]:

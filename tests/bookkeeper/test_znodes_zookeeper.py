@@ -57,9 +57,7 @@ def test_a_watch_goes_on_when_zookeeper_was_stopped_and_started(server: ZooKeepe
     world = RealWorld(server)
 
     async def program() -> None:
-        patience_s = 60.0  # a Java process starts again meanwhile, beside whatever else the machine does
-        znodes = await world.client(operation_timeout_s=patience_s)
-        other = await world.client(operation_timeout_s=patience_s)
+        znodes, other = await world.client(), await world.client()
         path = await other.create(f"{world.root}/a", b"0", make_parents=True)
         data, names, states = Seen(), Seen(), Seen()
         znodes.watch_data(path, data)

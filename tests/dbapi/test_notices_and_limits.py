@@ -72,8 +72,8 @@ def test_a_statement_ends_when_its_time_is_up(auto):
 
 
 def test_only_that_statement_is_limited(auto):
-    auto.execute("SELECT 1", timeout_s=0.1)
-    assert auto.execute("SELECT 2, pg_sleep(0.3)").fetchone()[0] == 2
+    auto.execute("SELECT 1", timeout_s=1)
+    assert auto.execute("SELECT 2, pg_sleep(1.2)").fetchone()[0] == 2
 
 
 def test_in_a_transaction_it_fails_with_the_statement(conn):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from herdpy.log import START
+from herdpy.log.records import CreateTable
 from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.table import FeedShape, FollowedTable
 from herdpy_spark.log import LogAddress, bounds, entries
@@ -21,7 +22,7 @@ def first_definition(address):
     for entry in entries(address, START):
         for transaction in entry.transactions():
             for record in transaction.records:
-                if record.type == 1 and decode_table(record.definition).name == "t":
+                if isinstance(record, CreateTable) and decode_table(record.definition).name == "t":
                     return decode_table(record.definition)
     raise AssertionError("there is no table t")
 

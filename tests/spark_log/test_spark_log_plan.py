@@ -30,6 +30,7 @@ from herdpy_spark.log import (
     LogAddress,
     NoSuchPositionError,
     end,
+    history,
     ledgers,
     partition,
     plan_table,
@@ -262,14 +263,10 @@ def test_the_time_of_a_snapshot_at_the_base_is_known_though_the_log_is_not(place
 
 def test_records_of_a_later_version_are_refused(tmp_path, monkeypatch):
     log = FileLog(str(tmp_path / "log"), settings=LogSettings())
-
-    class Later(Truncate):
-        def encode(self):
-            return bytes([99]) + super().encode()[1:]
-
-    log.append(LoggedTransaction(0, [Later(1)])).block()
+    log.append(LoggedTransaction(0, [Truncate(1)])).block()
     log.close()
-    with pytest.raises(RecordError, match="type 99"):
+    monkeypatch.setattr(history, "_KNOWN", frozenset())
+    with pytest.raises(RecordError, match="type 6"):
         plan_table(LogAddress.of_database(tmp_path), "t")
 
 

@@ -79,7 +79,8 @@ class RealWorld:
         assert set(threading.enumerate()) <= before
 
     async def client(self, **options: Any) -> KazooZnodes:
-        znodes = KazooZnodes(self._server.hostport, session_timeout_s=4.0, **options)
+        patience = {"operation_timeout_s": 30.0}  # Java beside whatever else the machine does
+        znodes = KazooZnodes(self._server.hostport, session_timeout_s=4.0, **(patience | options))
         self._clients.append(znodes)
         await znodes.start()
         return znodes

@@ -19,6 +19,7 @@ from herdpy.codec.arrow_conform import conform
 from herdpy.log.entry import LoggedTransaction
 from herdpy.log.lsn import LSN
 from herdpy.log.records import (
+    TYPES,
     Before,
     Delete,
     Insert,
@@ -322,7 +323,7 @@ class ChangeReader:
         position = 0
         self._befores.clear()
         for record in records:
-            kind = record.type
+            kind = TYPES[type(record)]
             if kind in DEFINING:
                 yield from self._flush(origin)
                 self._define(record, position)

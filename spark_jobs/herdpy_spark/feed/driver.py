@@ -17,7 +17,7 @@ from herdpy.log import START, LogClosedError, LogError, LogTrimmedError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy.log.published import load
-from herdpy.log.records import CreateTable, decode_record
+from herdpy.log.records import TYPES, CreateTable, decode_record
 from herdpy_spark.access import AccessError, SparkDatabase
 from herdpy_spark.feed.stretches import LogStretch, Skimmer, frames
 from herdpy_spark.feed.table import DEFINING, FeedShape, FollowedTable, published_table
@@ -133,7 +133,7 @@ def _made(ledgers: LogLedgers, table: Table, after: LSN, upto: LSN) -> bool:
     for entry in read(ledgers, after, upto):
         for body in entry.bodies:
             for kind, start, stop in frames(body):
-                if kind == CreateTable.type:
+                if kind == TYPES[CreateTable]:
                     record = decode_record(body[start:stop])
                     assert isinstance(record, CreateTable)
                     if decode_table(record.definition).id == table.id:

@@ -16,6 +16,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.records import (
     FRAME,
     FRAME_BYTES,
+    TYPES,
     Delete,
     Insert,
     InsertBatch,
@@ -31,7 +32,8 @@ from herdpy_sql.catalog import Table
 _FRAME = FRAME.unpack_from
 _U32 = Struct(">I").unpack_from
 _PAD = bytes(16)  # so that numbers can be read where a record is shorter than others are
-_ROW = frozenset(one.type for one in (Insert, Update, Delete, Truncate, InsertBatch, LoadBatch))
+_ROW = frozenset(TYPES[one] for one in (Insert, Update, Delete, Truncate, InsertBatch, LoadBatch))
+_BATCH, _LOAD = TYPES[InsertBatch], TYPES[LoadBatch]
 _HEAD = 9  # of a transaction: its time (8), the length of its request id (1); then that, then the count (4)
 
 GRAIN = 2_000
@@ -171,9 +173,9 @@ class Skimmer:
                 table_id = followed.id
             elif kind in _ROW and _U32(data, at + FRAME_BYTES)[0] == table_id:
                 found.matters = True
-                if kind == InsertBatch.type:
+                if kind == _BATCH:
                     found.changes += _U32(data, at + FRAME_BYTES + 4)[0]
-                elif kind == LoadBatch.type:
+                elif kind == _LOAD:
                     record = decode_record(body[at:stop])
                     assert isinstance(record, LoadBatch)
                     found.parts += [part.rows for part in record.parts]

@@ -17,7 +17,16 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from herdpy.codec.arrow import arrow_type
 from herdpy.log.published import PublishedManifest
-from herdpy.log.records import AlterTable, CreateIndex, CreateTable, DropIndex, DropTable, PutObject, Record
+from herdpy.log.records import (
+    TYPES,
+    AlterTable,
+    CreateIndex,
+    CreateTable,
+    DropIndex,
+    DropTable,
+    PutObject,
+    Record,
+)
 from herdpy_spark.options import OptionError
 from herdpy_spark.types import as_spark, spark_schema, spark_type
 from herdpy_sql.catalog import Column, Table, is_temporary, names_meant, relabelled
@@ -238,7 +247,7 @@ def shape_of(schema: spark.StructType) -> FeedShape:
 
 #: Types of the records that may change what the name means.
 DEFINING = frozenset(
-    one.type for one in (CreateTable, AlterTable, DropTable, CreateIndex, DropIndex, PutObject)
+    TYPES[one] for one in (CreateTable, AlterTable, DropTable, CreateIndex, DropIndex, PutObject)
 )
 
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from struct import Struct
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log import LSN, RecordError
 from herdpy.log.published import SnapshotTable
 from herdpy.log.records import (
+    TYPES,
     AlterTable,
     CreateTable,
     Delete,
@@ -159,10 +160,13 @@ def shape_of(definition: bytes) -> TableShape:
     return TableShape(definition)
 
 
-_KNOWN = frozenset(record.type for record in get_args(Record))
-_DEFINES = frozenset({CreateTable.type, AlterTable.type, DropTable.type, PutObject.type})
-_ROWS = frozenset({Insert.type, Update.type, Delete.type, InsertBatch.type, LoadBatch.type, Truncate.type})
-_BATCHES = frozenset({InsertBatch.type, LoadBatch.type})
+_KNOWN = frozenset(TYPES.values())
+_DEFINES = frozenset({TYPES[CreateTable], TYPES[AlterTable], TYPES[DropTable], TYPES[PutObject]})
+_ROWS = frozenset(
+    {TYPES[Insert], TYPES[Update], TYPES[Delete], TYPES[InsertBatch], TYPES[LoadBatch], TYPES[Truncate]}
+)
+_BATCHES = frozenset({TYPES[InsertBatch], TYPES[LoadBatch]})
+_INSERT, _TRUNCATE = TYPES[Insert], TYPES[Truncate]
 _FRAME = Struct(">BBII").unpack_from  # type, version, length; then what is the table in records of rows
 _U32 = Struct(">I").unpack_from
 _COUNT_AT = 9  # of a transaction: its time (8 bytes), how long its request id is (1), that, the count
@@ -289,13 +293,13 @@ class TableHistories:
                 touched = -1
             elif kind in _ROWS:
                 history = tables.get(table_id) or self._known(table_id)
-                if kind == Truncate.type:
+                if kind == _TRUNCATE:
                     history.clear()
                     touched = -1
                 elif touched != table_id:
                     history.touch(where, number)
                     touched = table_id
-                if kind == Insert.type:
+                if kind == _INSERT:
                     history.inserted += 1
                     if not history.inserted % _EVERY:
                         (size,) = _U32(data, at + 10)

@@ -25,6 +25,7 @@ from herdpy.log import CorruptLedgerError, LogTrimmedError, RecordError
 from herdpy.log.published import KEY_COLUMN, SnapshotFile, SnapshotRef, open_file
 from herdpy.log.published.tables import between
 from herdpy.log.records import (
+    TYPES,
     Delete,
     Insert,
     InsertBatch,
@@ -54,8 +55,8 @@ _HEAD = Struct(">BBIII").unpack_from  # type, version, length, table, and the fi
 _U32 = Struct(">I").unpack_from
 _PAD = bytes(16)
 _UNCHANGED = 0xFFFF_FFFF
-_INSERT, _UPDATE, _DELETE, _TRUNCATE = Insert.type, Update.type, Delete.type, Truncate.type
-_BATCHES = (InsertBatch.type, LoadBatch.type)
+_INSERT, _UPDATE, _DELETE, _TRUNCATE = TYPES[Insert], TYPES[Update], TYPES[Delete], TYPES[Truncate]
+_BATCHES = (TYPES[InsertBatch], TYPES[LoadBatch])
 _OUT_ROWS = 65_536
 pc: Any = pyarrow.compute
 

@@ -164,7 +164,8 @@ class RemoteQuery:
             await checks.admit(self._bound.ready.plan)
             transaction.begin_statement()
             found = await self._asked(transaction, ask)
-            await checks.durable(None, transaction.workspace)
+            if own or not checks.settings.early_answers:
+                await checks.durable(None, transaction.workspace)
             await checks.vouch(self._bound.ready.plan)
         except BaseException as error:
             if found is not None:

@@ -256,7 +256,7 @@ class Execution:
             outcome = await self.run(transaction, bound, limited=limited)
             workspace, plan = transaction.workspace, bound.ready.plan
             if own is None:
-                if plan.columns is not None and workspace.read_position:
+                if plan.columns is not None and workspace.read_position and not self._settings.early_answers:
                     await checks.durable(None, workspace)
                 if tablespace.guard is not None and not checks.holds(plan):
                     await checks.vouch(plan)

@@ -263,6 +263,9 @@ _SETTINGS = [
             one_of(*ISOLATION_LEVELS)),
     Setting("default_transaction_read_only", "off", "Whether new transactions may not write.", boolean),
     Setting("extra_float_digits", "1", "Floats are always shown exactly.", digits),
+    Setting("herdpy.early_answers", "off",
+            "Whether a query in a transaction answers before what it read is durable; COMMIT waits for it.",
+            boolean),
     Setting("herdpy.engine", "auto", "Which engine answers a SELECT: auto, own or columnar.",
              one_of("auto", "own", "columnar")),
     Setting("herdpy.max_result_size", "0", "The largest answer of the columnar engine; 0 without a limit.",
@@ -369,6 +372,7 @@ class Settings:
 
     Attributes:
         engine, zone: as SHOW says them.
+        early_answers: in a transaction block an answer may rest on what is not durable yet.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
         deadlock_timeout_s: after so many seconds of waiting for a lock a deadlock is looked for.
         idle_session_s, idle_transaction_s: how long the client may say nothing outside of a transaction, and
@@ -420,6 +424,7 @@ class Settings:
         level = values["transaction_isolation"]
         self.isolation = "read committed" if level == "read uncommitted" else cast(Isolation, level)
         self.engine = cast(Engine, values["herdpy.engine"])
+        self.early_answers = values["herdpy.early_answers"] == "on"
         self.zone = values["timezone"]
         role = (values["role"], values["session_authorization"])
         user = role[1] if role[0] == "none" else role[0]

@@ -53,12 +53,13 @@ def main() -> None:
     if args.remove:
         return
     began = time.monotonic()
+    compiled = listed(wheel=args.wheel)
     extensions = generate()
     print(f"C of {len(extensions) - 1} modules made in {time.monotonic() - began:.0f} s", flush=True)
     if args.check:
         return
     build(extensions, DEBUG if args.debug else RELEASE)
-    note(wheel=args.wheel)
+    LIST.write_text(json.dumps(compiled, indent=1))
     print(f"compiled in {time.monotonic() - began:.0f} s; `herdpy version` shows it", flush=True)
 
 
@@ -117,18 +118,18 @@ def _place(name: str) -> Path:
     return ROOT / (source.removesuffix(".py") + SUFFIX)
 
 
-def note(*, wheel: bool) -> None:
-    """Note what was compiled: each source with its size and the time of its last change. A wheel does not
-    keep those, and its packages lie side by side."""
-    listed: dict[str, list[int] | None] = {}
+def listed(*, wheel: bool) -> dict[str, list[int] | None]:
+    """What is compiled: each source with its size and the time of its last change. A wheel does not keep
+    those, and its packages lie side by side. Taken first, so that a change meanwhile is seen."""
+    found: dict[str, list[int] | None] = {}
     for source in sources():
         top, _, below = source.partition("/")
         if wheel:
-            listed[below if top in SOURCE_ROOTS else source] = None
+            found[below if top in SOURCE_ROOTS else source] = None
         else:
             stat = (ROOT / source).stat()
-            listed[source] = [stat.st_size, stat.st_mtime_ns]
-    LIST.write_text(json.dumps(listed, indent=1))
+            found[source] = [stat.st_size, stat.st_mtime_ns]
+    return found
 
 
 def remove() -> None:

@@ -3,19 +3,20 @@
     python -m tests.house.transaction_path [--json] [--transactions N]
 
 A server runs in a thread of this process. A client sends it the seven statements of pgbench, prepared and one
-at a time, over a socket. A call belongs to the stage of the innermost function in ``ENTRIES`` that it is in,
-and so does the time until the next call or return. A coroutine that goes on counts as a call. Functions in
-files that are not ours (generated row codecs, the standard library) do not count, but their time does.
+at a time, over a socket. A call belongs to the stage of the innermost function in ``ENTRIES`` that it is in.
+A coroutine that goes on counts as a call; functions in files that are not ours (generated row codecs, the
+standard library) do not count, but their time does.
 
-Watching makes a transaction several times as slow. So the time is measured twice: unwatched, the processor
-time of the server's threads; watched, without the time that the watcher itself takes, how it is shared out.
-A stage's microseconds are its share of the unwatched time: the loop's own and the kernel's are spread over
-all stages. Waits for disk, socket and turn are left out.
+There are three runs, because counting calls makes a transaction many times as slow. One counts calls. One
+takes the time at the entries alone, which costs about a microsecond each. One does neither, and takes the
+processor time of the server's threads: what of that no stage has is the loop's and the kernel's. Waits for
+the disk are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -23,13 +24,24 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-from tests.house.watched_calls import is_ours, short, watched
+from herdpy.log.file_ledger import FileLedgerWriter
+from herdpy.log.file_log import FileLog
+from herdpy.log.group_commit import DeliveredCommit
+from herdpy_server.pgwire import queries
+from herdpy_server.pgwire.client_statements import BindPattern
+from herdpy_server.pgwire.connection import ClientConnection
+from herdpy_server.serving.driver import Run
+from herdpy_server.sessions import Session
+from herdpy_server.sessions.binding import Binding
+from herdpy_server.tablespace import LockTable, Tablespace
+from herdpy_sql.plan import Plan
+from tests.house.watched_calls import is_ours, watched
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.wire import SYNC, Wire, bind, describe, execute, parse, query
 
@@ -57,103 +69,123 @@ _TABLES = (
 
 STAGES = ("wire", "parse", "bind", "session", "execute", "locks", "commit", "log", "apply", "answer")
 """In the order of a transaction; docs/architecture/10-cost-of-a-transaction.md says what they are."""
-ENTRIES: tuple[tuple[str, str, frozenset[str]], ...] = (
-    ("wire", "herdpy_server/pgwire/connection.py", frozenset({"data_received", "buffer_updated"})),
-    ("parse", "herdpy_server/pgwire/queries.py", frozenset({"parse"})),
-    ("bind", "herdpy_server/pgwire/client_statements.py", frozenset()),
-    ("bind", "herdpy_server/wire/parameters.py", frozenset()),
-    ("bind", "herdpy_server/sessions/binding.py", frozenset()),
-    (
-        "session",
-        "herdpy_server/sessions/",
-        frozenset({"run", "statement", "_ran", "_carry_out", "commit", "begin"}),
-    ),
-    ("session", "herdpy_server/serving/driver.py", frozenset()),
-    ("execute", "herdpy_sql/execute/", frozenset()),
-    ("locks", "herdpy_server/tablespace/locks.py", frozenset()),
-    ("commit", "herdpy_server/tablespace/tablespace.py", frozenset({"commit"})),
-    ("log", "herdpy/log/group_commit.py", frozenset()),
-    ("log", "herdpy/log/file_log.py", frozenset()),
-    ("apply", "herdpy_server/tablespace/tablespace.py", frozenset({"acknowledge"})),
-    ("answer", "herdpy_server/pgwire/queries.py", frozenset({"_send_alone", "_answer_alone_late"})),
-    ("answer", "herdpy_server/pgwire/conversation.py", frozenset({"ready"})),
-    ("answer", "herdpy_server/pgwire/connection.py", frozenset({"write"})),
+_DISK = ""
+"""The stage of what waits for the disk."""
+ENTRIES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("wire", ClientConnection, ("data_received",)),
+    ("bind", BindPattern, ("values", "datums")),
+    ("bind", Binding, ("bind",)),
+    ("session", Session, ("run",)),
+    ("session", queries, ("_answer_alone",)),
+    ("session", Run, ("start", "_resume")),
+    ("locks", LockTable, ("acquire", "acquire_many", "acquire_table", "try_acquire", "release_all")),
+    ("commit", Tablespace, ("commit",)),
+    ("log", FileLog, ("append", "_write")),
+    ("log", DeliveredCommit, ("flush_for", "_wake_background", "_next_group", "_written")),
+    (_DISK, FileLedgerWriter, ("sync",)),
+    ("apply", Tablespace, ("acknowledge",)),
+    ("answer", queries, ("_send_alone",)),
+    ("answer", ClientConnection, ("write",)),
 )
-"""Where stages begin: stage, file or folder, names of functions (none: all)."""
-_WAITS = frozenset({"acquire", "fsync", "fdatasync", "select", "poll", "sleep"})
-"""Functions of C that wait."""
+"""Where stages begin: the stage, a class or module, and functions of it. "execute" begins with each plan."""
 
 
-class Cell(NamedTuple):
-    """What one stage of one statement costs.
+def _entries() -> Iterator[tuple[str, Any, str]]:
+    for stage, owner, names in ENTRIES:
+        for name in names:
+            yield stage, owner, name
+    plans: list[type[Plan]] = [Plan]
+    while plans:
+        plan = plans.pop()
+        plans += plan.__subclasses__()
+        if "run" in vars(plan):
+            yield "execute", plan, "run"
 
-    Attributes:
-        calls: of ours. ``us``: microseconds.
-    """
 
-    calls: float
-    us: float
-
-
-class Stages:
-    """A watcher: counts calls and time by the statement that the client has named and by stage."""
+class Counted:
+    """What is counted, by the statement that the client has named and by stage."""
 
     def __init__(self) -> None:
         self.statement = ""
-        self._of_code: dict[CodeType, tuple[bool, str]] = {}
         self._threads = threading.local()
-        self._counts: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
+        self._counts: dict[tuple[str, str], float] = defaultdict(float)
 
-    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        now = time.perf_counter()
-        own = self._threads.__dict__
-        stack = own.setdefault("stack", [])
-        if stack and stack[-1] and "since" in own:
-            self._counts[self.statement, stack[-1]][1] += now - own["since"]
+    def _stack(self) -> list[str]:
+        """The stages that the thread is in, the innermost last."""
+        stack: list[str] = self._threads.__dict__.setdefault("stack", [])
+        return stack
+
+    def take(self) -> dict[tuple[str, str], float]:
+        """What was counted since the last time, by statement and stage."""
+        counts, self._counts = self._counts, defaultdict(float)
+        counts.pop((self.statement, _DISK), None)
+        return counts
+
+
+class Calls(Counted):
+    """Counts calls: a watcher."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stages = {vars(owner)[name].__code__: stage for stage, owner, name in _entries()}
+        self._ours: dict[CodeType, bool] = {}
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         if event == "call":
-            is_counted, entered = self._about(frame.f_code)
-            stage = entered or (stack[-1] if stack else "wire" if is_counted else "")
-            stack.append(stage)
-            if is_counted and stage:
-                self._counts[self.statement, stage][0] += 1
-        elif event == "return":
-            if stack:
-                stack.pop()
-        elif event == "c_call":
-            stack.append("" if argument.__name__ in _WAITS else stack[-1] if stack else "")  # type: ignore[attr-defined]
-        elif stack:
+            code, stack = frame.f_code, self._stack()
+            is_counted = self._ours.get(code)
+            if is_counted is None:
+                is_counted = self._ours[code] = is_ours(code.co_filename)
+            stack.append(self._stages.get(code, stack[-1] if stack else "wire"))
+            if is_counted:
+                self._counts[self.statement, stack[-1]] += 1
+        elif event == "return" and (stack := self._stack()):
             stack.pop()
-        own["since"] = time.perf_counter()
-
-    def _about(self, code: CodeType) -> tuple[bool, str]:
-        """Whether calls of a function count, and the stage that begins with it; "": none."""
-        found = self._of_code.get(code)
-        if found is None:
-            found = self._of_code[code] = is_ours(code.co_filename), _entered(code)
-        return found
-
-    def take(self) -> dict[tuple[str, str], Cell]:
-        """What was counted since the last time, by statement and stage; seconds are microseconds now."""
-        counts, self._counts = self._counts, defaultdict(lambda: [0, 0.0])
-        return {one: Cell(calls, seconds * 1e6) for one, (calls, seconds) in counts.items()}
 
 
-def _entered(code: CodeType) -> str:
-    if not is_ours(code.co_filename):
-        return ""
-    path = str(short(code.co_filename))
-    for stage, start, names in ENTRIES:
-        if path.startswith(start) and (not names or code.co_name in names):
-            return stage
-    return ""
+class Times(Counted):
+    """Takes the time, in microseconds, within the entries."""
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Within the block the entries take the time."""
+        entries = [(owner, name, vars(owner)[name], stage) for stage, owner, name in _entries()]
+        for owner, name, function, stage in entries:
+            setattr(owner, name, self._timed(function, stage))
+        try:
+            yield
+        finally:
+            for owner, name, function, _ in entries:
+                setattr(owner, name, function)
+
+    def _timed(self, function: Callable[..., Any], stage: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            stack = self._stack()
+            self._pass(stack)
+            stack.append(stage)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._pass(stack)
+                stack.pop()
+
+        return timed
+
+    def _pass(self, stack: list[str]) -> None:
+        """Time up to now is the innermost stage's."""
+        now, own = time.perf_counter(), self._threads.__dict__
+        if stack:
+            self._counts[self.statement, stack[-1]] += (now - own["since"]) * 1e6
+        own["since"] = now
 
 
 class Client:
     """pgbench, as one client of a server."""
 
-    def __init__(self, server: ThreadServer, stages: Stages | None) -> None:
+    def __init__(self, server: ThreadServer, counted: Counted) -> None:
         self._wire = Wire(server.address)
-        self._stages = stages
+        self._counted = counted
         self._number = 0
         self._wire.start(database="herdpy")
 
@@ -179,8 +211,7 @@ class Client:
             self._ask(name, bind(params.get(name, ()), statement=name), describe(), execute(), SYNC)
 
     def _ask(self, statement: str, *messages: bytes) -> None:
-        if self._stages is not None:
-            self._stages.statement = statement
+        self._counted.statement = statement
         for reply in self._wire.ask(*messages):
             assert reply.kind != "E", reply.fields
 
@@ -190,10 +221,10 @@ class Client:
 
 
 @contextmanager
-def _prepared(stages: Stages | None) -> Iterator[Client]:
+def _connected(counted: Counted) -> Iterator[Client]:
     """A client of a new server, whose tables are made."""
     with tempfile.TemporaryDirectory() as directory, thread_server(Path(directory) / "db") as server:
-        client = Client(server, stages)
+        client = Client(server, counted)
         try:
             client.make_tables()
             yield client
@@ -201,10 +232,10 @@ def _prepared(stages: Stages | None) -> Iterator[Client]:
             client.close()
 
 
-def unwatched_us(transactions: int) -> float:
-    """The processor time of the server's threads for a transaction."""
+def processor_us(transactions: int) -> float:
+    """The processor time of the server's threads for a transaction: the median, after as many more."""
     taken = []
-    with _prepared(None) as client:
+    with _connected(Counted()) as client:
         client.prepare()
         for _ in range(2 * transactions):
             before = time.process_time() - time.thread_time()
@@ -213,58 +244,61 @@ def unwatched_us(transactions: int) -> float:
     return statistics.median(taken[transactions:]) * 1e6
 
 
-def watched_cells(transactions: int) -> dict[tuple[str, str], Cell]:
-    """Calls and microseconds of one watched transaction, by statement and stage: medians. Those of the stage
-    "parse" are of the statement's Parse message, whatever stages they pass."""
-    stages = Stages()
+def cells(client: Client, counted: Counted, transactions: int) -> dict[tuple[str, str], float]:
+    """What was counted of a transaction, by statement and stage: medians, after as many more.
+
+    The stage "parse" is all that the statement's Parse message takes, whatever stages it passes.
+    """
+    counted.take()
+    client.prepare()
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for (statement, _), count in counted.take().items():
+        found[statement, "parse"] += count
+    for _ in range(transactions):
+        client.transact()
+    counted.take()
     rounds = []
-    with watched(stages), _prepared(stages) as client:
-        sys.setprofile(None)  # this thread is the client
-        stages.take()
-        client.prepare()
-        parsed: dict[str, Cell] = {}
-        for (statement, _), cell in stages.take().items():
-            before = parsed.get(statement, Cell(0, 0))
-            parsed[statement] = Cell(before.calls + cell.calls, before.us + cell.us)
-        for _ in range(transactions):
-            client.transact()
-        stages.take()
-        for _ in range(transactions):
-            client.transact()
-            rounds.append(stages.take())
-    found = {(statement, "parse"): cell for statement, cell in parsed.items()}
-    for key in sorted({key for one in rounds for key in one}):
-        cells = [one.get(key, Cell(0, 0)) for one in rounds]
-        found[key] = Cell(
-            statistics.median(cell.calls for cell in cells), statistics.median(cell.us for cell in cells)
-        )
+    for _ in range(transactions):
+        client.transact()
+        rounds.append(counted.take())
+    for key in {key for one in rounds for key in one}:
+        found[key] = statistics.median(one.get(key, 0.0) for one in rounds)
     return found
+
+
+def calls_and_us(transactions: int) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """Calls, and microseconds, by statement and stage."""
+    calls, times = Calls(), Times()
+    with watched(calls), _connected(calls) as client:
+        sys.setprofile(None)  # this thread is the client
+        counted = cells(client, calls, transactions)
+    with times.taken(), _connected(times) as client:
+        return counted, cells(client, times, transactions)
 
 
 def measure(transactions: int) -> dict[str, Any]:
     """What :func:`main` prints.
 
     Returns:
-        ``transactions`` measured; ``calls`` and ``us`` of one; ``parse_us`` of all statements, once; and
+        ``transactions`` measured; ``calls`` and ``us`` of one; ``loop_us``: what of these no stage has; and
         ``stages``: by stage and statement, ``calls`` and ``us``.
     """
-    total_us = unwatched_us(transactions)
-    cells = watched_cells(transactions)
-    repeated = {key: cell for key, cell in cells.items() if key[1] != "parse"}
-    factor = total_us / sum(cell.us for cell in repeated.values())
+    calls, times = calls_and_us(transactions)
+    total_us = processor_us(transactions)
     stages = {
         stage: {
-            statement: {"calls": round(cell.calls), "us": round(cell.us * factor, 1)}
+            statement: {"calls": round(calls[statement, stage]), "us": round(times[statement, stage], 1)}
             for statement in STATEMENTS
-            if (cell := cells.get((statement, stage), Cell(0, 0))).calls
+            if calls.get((statement, stage))
         }
         for stage in STAGES
     }
+    repeated = [cell for stage in STAGES if stage != "parse" for cell in stages[stage].values()]
     return {
         "transactions": transactions,
-        "calls": round(sum(cell.calls for cell in repeated.values())),
+        "calls": sum(cell["calls"] for cell in repeated),
         "us": round(total_us, 1),
-        "parse_us": round(sum(cell["us"] for cell in stages["parse"].values()), 1),
+        "loop_us": round(total_us - sum(cell["us"] for cell in repeated), 1),
         "stages": stages,
     }
 
@@ -273,16 +307,18 @@ def table(measured: dict[str, Any]) -> list[str]:
     """Lines of a table: a row a stage, a column a statement, ``calls / us`` in each cell."""
     rows = [["stage", *STATEMENTS, "all"]]
     sums: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
-    for stage, cells in measured["stages"].items():
+    for stage, found in measured["stages"].items():
         row = [f"{stage}, once" if stage == "parse" else stage]
         for name in (*STATEMENTS, "all"):
-            found = list(cells.values()) if name == "all" else [cells[name]] if name in cells else []
-            calls, us = sum(one["calls"] for one in found), sum(one["us"] for one in found)
-            row.append(f"{calls} / {us:.0f}" if found else "")
+            some = list(found.values()) if name == "all" else [found[name]] if name in found else []
+            calls, us = sum(one["calls"] for one in some), sum(one["us"] for one in some)
+            row.append(f"{calls} / {us:.0f}" if some else "")
             if stage != "parse":
                 sums[name][0] += calls
                 sums[name][1] += us
         rows.append(row)
+    rows.append(["loop, kernel", *("" for _ in STATEMENTS), f"0 / {measured['loop_us']:.0f}"])
+    sums["all"][1] += measured["loop_us"]
     rows.append(["a transaction", *(f"{calls:.0f} / {us:.0f}" for calls, us in sums.values())])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(width) if at else cell.ljust(width)
@@ -302,7 +338,7 @@ def main() -> None:
     if args.json:
         print(json.dumps(measured, indent=2))
         return
-    print("calls of ours / microseconds of processor time")
+    print("calls of ours / microseconds")
     print("\n".join(table(measured)))
 
 

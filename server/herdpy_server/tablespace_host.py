@@ -53,6 +53,7 @@ class DatabaseSettings:
             store can be rebuilt from the log.
         max_ledger_bytes, max_ledger_age_s: when a ledger is closed and another begun.
         column_cache_bytes: memory for Arrow columns kept between queries.
+        column_segment_bytes: disk for such columns, kept between starts; 0: none.
         query_memory_bytes: memory for DuckDB, which spills to disk beyond it.
         plan_cache: statement texts whose plans are kept.
     """
@@ -65,6 +66,7 @@ class DatabaseSettings:
     max_ledger_bytes: int = 64 << 20
     max_ledger_age_s: float = 3600.0
     column_cache_bytes: int = 512 << 20
+    column_segment_bytes: int = 4 << 30
     query_memory_bytes: int = 1 << 30
     plan_cache: int = 1000
 
@@ -229,7 +231,9 @@ class OpenDirectory:
             )
             undo.callback(self.log.close)
             self.torn = self.log.recovered
-            self.store, self.rebuilt = open_store(directory, self.log, settings.column_cache_bytes)
+            self.store, self.rebuilt = open_store(
+                directory, self.log, settings.column_cache_bytes, settings.column_segment_bytes
+            )
             undo.callback(lambda: self.store.close())
             self.host = TablespaceHost(
                 self.path,

@@ -121,12 +121,12 @@ def check_arrow(snapshot, catalog, state, rng):
         assert sorted(found, key=repr) == sorted(rows, key=repr)
 
 
-class Driver:
+class StoreModel:
     """Runs random operations on a store and on dicts, and compares."""
 
     def __init__(self, path: Path, rng: random.Random):
         self.path, self.rng = path, rng
-        self.store = Store.open(path)
+        self.store = self.open()
         self.log = []  # (lsn, encoded records, state after, catalog after)
         self.tail = []  # pending: (token, records, layer, state, catalog)
         self.state: State = {}  # visible to everyone
@@ -134,6 +134,9 @@ class Driver:
         self.applied = ({}, Catalog())
         self.held = []
         self.position = 0
+
+    def open(self):
+        return Store.open(self.path)
 
     def commit(self, space, state):
         if not space.records:
@@ -167,7 +170,7 @@ class Driver:
             snapshot.close()
         self.held.clear()
         self.store.disk.env.close()  # leaves no mark of a store that was closed
-        self.store = Store.open(self.path)
+        self.store = self.open()
         self.tail.clear()
         for lsn, encoded, _, _ in self.log:
             if lsn > self.store.durable:
@@ -365,10 +368,10 @@ def limits(request, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_store_equals_model(tmp_path, seed, limits):
-    Driver(tmp_path / "store", random.Random(seed)).run(90)
+    StoreModel(tmp_path / "store", random.Random(seed)).run(90)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1000, 1200))
 def test_store_equals_model_for_long(tmp_path, seed, limits):
-    Driver(tmp_path / "store", random.Random(seed)).run(400)
+    StoreModel(tmp_path / "store", random.Random(seed)).run(400)

@@ -354,6 +354,10 @@ class StorageSection(Section, frozen=True, kw_only=True):
     column_cache_bytes: Annotated[
         int, whole(0, TIB, "Memory for columns that are cached between queries.")
     ] = 512 << 20
+    column_segment_bytes: Annotated[
+        int,
+        whole(0, 1 << 50, "Disk for such columns, so that the first query after a start has them; 0: none."),
+    ] = 4 << 30
     query_memory_bytes: Annotated[
         int, whole(16 << 20, TIB, "Memory of one query in DuckDB; it spills to disk beyond.")
     ] = 1 << 30

@@ -196,4 +196,8 @@ def _open_store(host: Host, path: Path) -> Store:
     directory = Directory(path)
     shutil.rmtree(directory.spill, ignore_errors=True)
     path.mkdir(parents=True, exist_ok=True)
-    return Store.open(directory.store, column_cache_bytes=host.settings.column_cache_bytes)
+    return Store.open(
+        directory.store,
+        column_cache_bytes=host.settings.column_cache_bytes,
+        segment_bytes=host.settings.column_segment_bytes,
+    )

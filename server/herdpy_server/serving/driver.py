@@ -305,6 +305,7 @@ class LoopSessions:
                 workers,
                 host.settings.query_memory_bytes,
                 host.settings.column_cache_bytes,
+                host.settings.column_segment_bytes,
             )
 
     def __iter__(self) -> Iterator[Session]:

@@ -13,6 +13,9 @@ To take a key for changed when it is not only costs the reading of it, so the se
 it is a few percent of the table and the columns are built again. A snapshot older than the columns does not
 use them: then, and for ranges of what is not kept, rows are read one by one.
 
+Where there are ``segments``, columns that were built become a file (``SegmentDraft``), and columns that are
+built again, after a start or in another worker, come out of one, with the keys that changed since.
+
 ``SortedKeys`` finds the rows that changed: the key columns of a table come in, block by block; keys are
 looked for by binary search, and the rows' own columns serve as their keys until so many were asked for that
 packing all pays.
@@ -35,6 +38,8 @@ from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch
 from herdpy.codec.kinds import Kind
 from herdpy.imports import lazy_module
 from herdpy_server.store.layers import Chain, Delta
+from herdpy_server.store.segment_file import SegmentDraft
+from herdpy_server.store.segments import FoundColumns, SegmentFiles, worn_after
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_sql.catalog import Column, Table
 
@@ -143,7 +148,6 @@ class SortedKeys:
 
 _BLOCK_ROWS = 65_536
 _FEW = 2000
-_PART = 50  # one in so many rows changed: build anew
 
 
 def decoded(table: Table, positions: Sequence[int], images: Sequence[bytes]) -> pa.RecordBatch:
@@ -159,23 +163,43 @@ def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> I
         yield decoded(table, positions, taken)
 
 
-class KeptColumns:
-    """Columns of one table as of one moment, and what may have changed since."""
+def _with_key(table: Table, positions: Sequence[int]) -> tuple[int, ...]:
+    """The positions, and those of the key."""
+    return tuple(dict.fromkeys((*positions, *table.key_positions)))
 
-    def __init__(self, snapshot: StoreSnapshot, table: Table, positions: Sequence[int]) -> None:
+
+class KeptColumns:
+    """Columns of one table as of one moment, and what may have changed since.
+
+    Args:
+        found: they come out of a segment; None: they are to be read row by row.
+    """
+
+    def __init__(
+        self,
+        snapshot: StoreSnapshot,
+        table: Table,
+        positions: Sequence[int],
+        found: FoundColumns | None = None,
+    ) -> None:
         self.lock = threading.Lock()
+        self.table = table
+        self.is_drafted = found is not None  # a segment has them, or was to have them
         self.spoilt = False  # the table was truncated or dropped since
         self.definition: tuple[Column, ...] = table.columns
-        self.positions = tuple(dict.fromkeys((*positions, *table.key_positions)))
+        self.positions = _with_key(table, positions)
         self.sequence = snapshot.sequence
         chain = snapshot.applied_chain(table.id)
         # A short memtable is taken for changes: what is under it is read faster alone.
-        self.alone = sum(len(delta.rows) for delta in chain) <= _FEW and not any(
-            delta.cleared for delta in chain
+        self.alone = found is not None or (
+            sum(len(delta.rows) for delta in chain) <= _FEW and not any(delta.cleared for delta in chain)
         )
         self.included = set() if self.alone else {delta.serial for delta in chain}
         self.seen: set[int] = set()
         self.unplaced: deque[Collection[bytes]] = deque()  # appended to by flushes
+        self._found = found
+        if found is not None and found.changed:
+            self.unplaced.append(found.changed)
         self.changed: dict[bytes, int] = {}  # possibly changed keys, and their rows here (-1: none)
         self.dead: dict[int, list[int]] = {}  # the rows of those by block
         self._thinned: dict[tuple[int, int], tuple[int, pa.Array[Any]]] = {}
@@ -185,6 +209,11 @@ class KeptColumns:
     def fill(self, snapshot: StoreSnapshot, table: Table) -> None:
         """Read the rows. Flushes are taken note of from before."""
         places = [self.positions.index(at) for at in table.key_positions]
+        if self._found is not None:
+            for block in self._found.blocks:
+                self.blocks.append(block)
+                self.keys.add([block.column(place) for place in places])
+            return
         if self.alone and not snapshot.ops(table).may_be_long:
             images = snapshot.disk.values(table.id)
         elif self.alone:
@@ -197,8 +226,13 @@ class KeptColumns:
 
     @property
     def nbytes(self) -> int:
-        """What it takes of memory."""
-        return self.keys.nbytes + sum(block.nbytes for block in self.blocks)
+        """What it takes of memory. What is mapped out of a file takes none that is not free to be taken."""
+        return self.keys.nbytes + (0 if self._found is not None else self.block_bytes)
+
+    @property
+    def block_bytes(self) -> int:
+        """What the columns take, wherever they lie."""
+        return sum(block.nbytes for block in self.blocks)
 
     def serves(self, table: Table, positions: Sequence[int]) -> bool:
         """Whether these columns are here."""
@@ -208,13 +242,32 @@ class KeptColumns:
     def worn(self) -> bool:
         """Whether so much has changed that it pays to build anew."""
         count = len(self.changed) + sum(map(len, tuple(self.unplaced)))
-        return count > max(_FEW, len(self.keys) // _PART)
+        return count > worn_after(len(self.keys))
 
     def flushed(self, chain: Chain) -> None:
         """These deltas left the chains for LMDB. Runs in the checkpointer's thread."""
         for delta in chain:
             if delta.serial not in self.included and delta.serial not in self.seen:
                 self.unplaced.append(delta.rows.keys())
+
+    def difference(self, snapshot: StoreSnapshot) -> set[bytes] | None:
+        """The keys whose rows may differ between these columns and the state of LMDB under a snapshot.
+
+        None when that is not known: the table was emptied since, or the snapshot does not have all changes.
+        """
+        with self.lock:
+            chain = snapshot.applied_chain(self.table.id)
+            if self.sequence > snapshot.sequence:
+                return None
+            if any(delta.cleared or delta.is_large for delta in snapshot.chain(self.table.id)):
+                return None
+            if any(delta.serial < 0 for delta in chain):  # one that was cut to a range of keys
+                return None
+            keys = set(self.changed)
+            # Of what lies over LMDB it may have the newest already, and these columns may have it, too.
+            for rows in (*tuple(self.unplaced), *(delta.rows for delta in chain)):
+                keys.update(rows)
+            return keys
 
     def _note(self, deltas: Collection[Delta]) -> bool:
         """Add to the keys that may have changed; False when they are too many."""
@@ -314,12 +367,14 @@ class ColumnCache:
             can be taken: it must be quick.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, segments: SegmentFiles | None = None) -> None:
         self.limit_bytes = limit_bytes
+        self.segments = segments
         self.flushes = 0
         self.on_flush: Callable[[int, Mapping[int, Chain]], object] | None = None
         self._kept: OrderedDict[int, KeptColumns] = OrderedDict()
         self._building: list[tuple[int, KeptColumns]] = []
+        self._too_large: list[tuple[int, KeptColumns]] = []  # for memory; they wait for their segments
         self._lock = threading.Lock()
 
     def arrow(
@@ -331,6 +386,8 @@ class ColumnCache:
         high: bytes | None,
     ) -> pa.Table:
         """The columns of the rows with keys in the range, in no certain order."""
+        if self.segments is not None:
+            self.segments.used((table.id,))
         with self._lock:
             kept = self._kept.get(table.id)
             if kept is not None:
@@ -351,7 +408,7 @@ class ColumnCache:
         return scanned(snapshot, table, positions, low, high) if answer is None else answer
 
     def _build(self, snapshot: StoreSnapshot, table: Table, positions: Sequence[int]) -> KeptColumns:
-        built = KeptColumns(snapshot, table, positions)
+        built = KeptColumns(snapshot, table, positions, self._found(snapshot, table, positions))
         with self._lock:
             # What a flush moved before anyone took note of it for these columns cannot be known.
             complete = snapshot.flushes == self.flushes
@@ -363,13 +420,30 @@ class ColumnCache:
         finally:
             with self._lock:
                 self._building.remove((table.id, built))
-                if filled and complete and not built.spoilt and built.nbytes <= self.limit_bytes:
+                if filled and complete and not built.spoilt:
                     self._keep(table.id, built)
         return built
+
+    def _found(self, snapshot: StoreSnapshot, table: Table, positions: Sequence[int]) -> FoundColumns | None:
+        """The columns out of a segment, if there is one and not too much has changed since."""
+        chain = snapshot.applied_chain(table.id)
+        if self.segments is None or any(delta.cleared or delta.is_large for delta in chain):
+            return None
+        found = self.segments.find(snapshot.disk, table, _with_key(table, positions))
+        if found is None:
+            return None
+        changed = len(found.changed) + sum(len(delta.rows) for delta in chain)
+        rows = sum(block.num_rows for block in found.blocks)
+        return found if changed <= worn_after(rows) else None
 
     def _keep(self, table_id: int, built: KeptColumns) -> None:
         other = self._kept.get(table_id)
         if other is not None and other.sequence > built.sequence:
+            return
+        if built.nbytes > self.limit_bytes:
+            if self.segments is not None and self._is_due(self.segments, built):
+                self._too_large = [one for one in self._too_large if one[0] != table_id]
+                self._too_large.append((table_id, built))
             return
         self._kept[table_id] = built
         self._kept.move_to_end(table_id)
@@ -380,7 +454,7 @@ class ColumnCache:
         """These deltas leave the chains for LMDB, at once with this call."""
         with self._lock:
             self.flushes += 1
-            for table_id, kept in (*self._kept.items(), *self._building):
+            for table_id, kept in (*self._kept.items(), *self._building, *self._too_large):
                 chain = frozen.get(table_id, ())
                 kept.spoilt |= any(delta.cleared and delta.serial not in kept.included for delta in chain)
                 kept.flushed(chain)
@@ -396,10 +470,52 @@ class ColumnCache:
         with self._lock:
             return list(self._kept)
 
+    @property
+    def has_drafts(self) -> bool:
+        """Whether ``drafts`` may give anything."""
+        with self._lock:
+            return bool(self._too_large or self._undrafted())
+
+    def _undrafted(self) -> list[KeptColumns]:
+        segments = self.segments
+        if segments is None:
+            return []
+        built = [kept for _, kept in self._too_large] + list(self._kept.values())
+        return [kept for kept in built if self._is_due(segments, kept)]
+
+    @staticmethod
+    def _is_due(segments: SegmentFiles, kept: KeptColumns) -> bool:
+        is_good = not (kept.is_drafted or kept.spoilt or kept.worn)
+        return is_good and segments.may_write(kept.table, len(kept.keys), kept.block_bytes)
+
+    def drafts(self, snapshot: StoreSnapshot, tables: Collection[int] | None = None) -> list[SegmentDraft]:
+        """Columns that are in no segment, as differences from the state of LMDB under a snapshot.
+
+        Each is given once; those whose difference is not known come another time.
+
+        Args:
+            tables: of which the snapshot knows what is over LMDB; None: of all.
+        """
+        with self._lock:
+            undrafted = self._undrafted()
+            self._too_large.clear()
+        found = []
+        for kept in undrafted:
+            assert self.segments is not None
+            if tables is not None and kept.table.id not in tables:
+                continue
+            changed = kept.difference(snapshot)
+            if changed is not None and len(changed) <= worn_after(len(kept.keys)):
+                kept.is_drafted = True
+                lsn, stamp = self.segments.stamp(snapshot.disk, kept.table)
+                found.append(SegmentDraft(kept.table, kept.positions, kept.blocks, lsn, stamp, changed))
+        return found
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._kept.clear()
+            self._too_large.clear()
 
 
 def scanned(

@@ -328,11 +328,7 @@ class Disk:
             self.uuid = txn.get(b"uuid", b"", self.meta).decode()
             self.durable = LSN(*_LSN.unpack(txn.get(b"applied", b"", self.meta)))
             self.written = decode_catalog(txn.get(b"catalog", b"", self.meta))
-            sums = txn.get(b"checksums", b"", self.meta)
-            self.checksums: Checksums = {
-                int(table): (int(rows), int(checksum, 16))
-                for table, (rows, checksum) in msgspec.json.decode(sums).items()
-            }
+            self.checksums = _decode_checksums(txn.get(b"checksums", b"", self.meta))
             if set(self.checksums) != set(self.written.tables):
                 raise StoreDamagedError(f"{self.path}: tables and their checksums do not match")
             self.outcomes = _decode_figures(txn.get(outcomes.NAME, None, self.meta), outcomes.Figures)
@@ -450,9 +446,14 @@ class Disk:
             self.map_size_bytes = int(info["map_size"])
             self.used_bytes = (int(info["last_pgno"]) + 1) * self._page_bytes
         # Threads share the view, and LMDB notes in it where a database begins when it is first read.
-        for handle in view.handles.values():
+        for handle in (self.meta, *view.handles.values()):
             view.txn.stat(handle)
         return view
+
+    def contents(self, view: DiskView) -> tuple[LSN, Checksums]:
+        """The position of a view, and what each table holds in it."""
+        position = LSN(*_LSN.unpack(view.txn.get(b"applied", b"", self.meta)))
+        return position, _decode_checksums(view.txn.get(b"checksums", b"", self.meta))
 
     @property
     def states(self) -> int:
@@ -495,6 +496,13 @@ def refused(error: Exception) -> SqlError:
             hint="End transactions and queries that have been open for long.",
         )
     return SqlError("53200", f"the store cannot be opened: {error}")
+
+
+def _decode_checksums(data: bytes) -> Checksums:
+    return {
+        int(table): (int(rows), int(checksum, 16))
+        for table, (rows, checksum) in msgspec.json.decode(data).items()
+    }
 
 
 def _decode_figures(data: bytes | None, kind: type[_F]) -> _F:

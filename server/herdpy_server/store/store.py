@@ -34,6 +34,8 @@ from herdpy_server.store.layers import Layer, Memory
 from herdpy_server.store.limits import ADDRESS_SPACE, Limit
 from herdpy_server.store.loads import Loaded, LoadOutcome, Loads, loaded_by
 from herdpy_server.store.outcomes import CommitOutcome, Outcomes, outcome_of
+from herdpy_server.store.segment_file import SegmentDraft
+from herdpy_server.store.segments import SegmentFiles, SegmentKeeper
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.store.tables import TableOps
@@ -63,12 +65,17 @@ class Store:
         max_databases: tables and indexes that there may be.
         spilling: where large transactions put what is too much for memory; None: nowhere.
         watched_tables: of which the written keys are noted, for an index that is made meanwhile.
+        segments: keeps columns of tables in files beside LMDB's; None: nothing does.
         memory, disk, columns, table_ops, row_ids: parts of it, for the modules of this package.
     """
 
-    def __init__(self, disk: Disk, column_cache_bytes: int) -> None:
+    def __init__(self, disk: Disk, column_cache_bytes: int, segment_bytes: int = 0) -> None:
         self.disk = disk
-        self.columns = ColumnCache(column_cache_bytes)
+        self.segments: SegmentKeeper | None = None
+        files = None if disk.read_only else SegmentFiles(disk, segment_bytes)
+        if files is not None:
+            self.segments = SegmentKeeper(files, disk.checksums, disk.written)
+        self.columns = ColumnCache(column_cache_bytes, files if segment_bytes else None)
         self.max_databases = MAX_DATABASES
         self.memory = Memory()
         self.history = History()
@@ -101,6 +108,7 @@ class Store:
         map_size_bytes: int | None = None,
         read_only: bool = False,
         column_cache_bytes: int = COLUMN_CACHE_BYTES,
+        segment_bytes: int = 0,
         max_readers: int = MAX_READERS,
     ) -> Store:
         """Open the store in a directory, which is made when it does not exist.
@@ -108,6 +116,7 @@ class Store:
         Args:
             map_size_bytes: the most that LMDB's file may grow to; None: by need (``limits``).
             column_cache_bytes: the most that columns kept for DuckDB may take.
+            segment_bytes: the most that files of such columns may take on disk; 0: there are none.
             max_readers: states of LMDB that may be read at a time, by all processes.
 
         Raises:
@@ -115,7 +124,7 @@ class Store:
             SqlError: 53200, 53400, the machine or a limit does not allow it now.
         """
         disk = Disk(path, map_size_bytes=map_size_bytes, read_only=read_only, max_readers=max_readers)
-        return cls(disk, column_cache_bytes)
+        return cls(disk, column_cache_bytes, segment_bytes)
 
     # Snapshots, and how much there may be.
 
@@ -463,6 +472,29 @@ class Store:
             except BaseException as error:
                 self.spoil(error)  # what is applied half is never written
                 raise
+        if self.segments is not None:
+            self.segments.flushed(frozen, begun.checksums, begun.catalog)
+
+    def keep_columns(self) -> None:
+        """Write columns that queries asked for beside LMDB, and remove what is of no use any more.
+
+        For the checkpointer's thread. What the disk refuses is logged, and costs nothing but time later.
+        """
+        if self.segments is None:
+            return
+        for draft in self._drafts() if self.columns.has_drafts else ():
+            self.segments.files.write(draft)
+        self.segments.tend()
+
+    def _drafts(self) -> list[SegmentDraft]:
+        try:
+            snapshot = self.snapshot()
+        except SqlError:  # too many states of LMDB are read just now
+            return []
+        try:
+            return self.columns.drafts(snapshot)
+        finally:
+            snapshot.close()
 
     def table_checksums(self) -> dict[int, tuple[int, int]]:
         """(rows, checksum) of each table by its id, as of ``durable``."""

@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import lmdb
+
 from herdpy.log import LSN, START, CommitLog
 from herdpy_server.store import Store
 
@@ -92,10 +94,18 @@ class Checkpointer:
             self.caught_up_at = began
             self._tell_limits()
             self.on_progress()
+            self._keep_columns()
             if not trim:
                 return self._trim(self._retention_bytes)
             self._log.roll()
             return self._trim(0)
+
+    def _keep_columns(self) -> None:
+        """Files of columns follow; a checkpoint is one without them, too."""
+        try:
+            self._store.keep_columns()
+        except (OSError, lmdb.Error) as error:
+            logger.warning("columns of tables are not kept in files: %s", error)
 
     def _tell_limits(self) -> None:
         """Warn of what is half used up, once for as long as it is."""
@@ -138,6 +148,8 @@ class Checkpointer:
                     self.checkpoint(trim=False)
                 else:
                     self.caught_up_at = time.monotonic()
+                    with self._writing:
+                        self._keep_columns()
                 self._log.roll_if_due()
                 self._log.note_lac()
                 if self.failure is not None:

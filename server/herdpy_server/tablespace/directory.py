@@ -223,15 +223,21 @@ def open_log(
         raise sql_error(error) from error
 
 
-def open_store(directory: Directory, log: FileLog, column_cache_bytes: int) -> tuple[Store, str | None]:
+def open_store(
+    directory: Directory, log: FileLog, column_cache_bytes: int, segment_bytes: int
+) -> tuple[Store, str | None]:
     """The store of a directory, and why it has to be rebuilt from the log, if it has.
 
     Raises:
         SqlError: XX001, the store is damaged and the log cannot rebuild it, or the log lost entries
             that the store has.
     """
+
+    def opened() -> Store:
+        return Store.open(directory.store, column_cache_bytes=column_cache_bytes, segment_bytes=segment_bytes)
+
     try:
-        store = Store.open(directory.store, column_cache_bytes=column_cache_bytes)
+        store = opened()
     except StoreDamagedError as error:
         reason = str(error)
     else:
@@ -250,4 +256,4 @@ def open_store(directory: Directory, log: FileLog, column_cache_bytes: int) -> t
     aside = directory.store.with_name(f"store.damaged-{time.time_ns() // 1_000_000_000}")
     os.rename(directory.store, aside)
     logger.warning("the store was damaged (%s): set aside as %s, rebuilding from the log", reason, aside)
-    return Store.open(directory.store, column_cache_bytes=column_cache_bytes), reason
+    return opened(), reason

@@ -55,6 +55,7 @@ class WorkerPool:
         settings: WorkerSettings,
         query_memory_bytes: int,
         column_cache_bytes: int,
+        segment_bytes: int,
     ) -> None:
         """``spill`` is a directory for what queries put on disk."""
         self.settings = settings
@@ -72,6 +73,7 @@ class WorkerPool:
             settings.memory_bytes,
             query_memory_bytes,
             column_cache_bytes,
+            segment_bytes,
         )
         self._scheduler = WorkerScheduler(loop, start, settings, self.counts, self._worker_gone)
         store.columns.on_flush = self._journal.flushed
@@ -172,6 +174,8 @@ class WorkerPool:
         query, values = question.query, question.values
         shipment = Shipment(exchange.number, query, values, snapshot, ready, self._journal)
         self._journal.watch(shipment.tables)
+        if self._store.segments is not None:
+            self._store.segments.files.used(shipment.tables)
         began = perf_counter()
         for piece in shipment.pieces():
             if piece is not None:

@@ -200,6 +200,7 @@ class WorkerStart:
     memory_bytes: int
     query_memory_bytes: int
     column_cache_bytes: int
+    segment_bytes: int
 
 
 class WorkerOwner(Protocol):
@@ -422,6 +423,7 @@ def _spawn(start: WorkerStart, spill: Path, theirs: Any) -> subprocess.Popen[byt
         "memory_bytes": start.memory_bytes,
         "query_memory_bytes": start.query_memory_bytes,
         "column_cache_bytes": start.column_cache_bytes,
+        "segment_bytes": start.segment_bytes,
     }
     return subprocess.Popen(
         [sys.executable, "-P", "-m", _MODULE, json.dumps(given)],

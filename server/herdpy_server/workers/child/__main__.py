@@ -46,7 +46,7 @@ def main() -> None:
     limits = Limits(given["query_memory_bytes"], given["threads"], given["spill"])
     Path(given["spill"]).mkdir(parents=True, exist_ok=True)
     base = WorkerDisk(Path(given["store"]))
-    state = WorkerCache(given["column_cache_bytes"])
+    state = WorkerCache(given["column_cache_bytes"], base.segments(given["segment_bytes"]))
     answering = Answering(channel, base, state, limits)
     pa.set_cpu_count(given["threads"])
     database(limits.memory_bytes, limits.threads, limits.temp_directory, "UTC")

@@ -1,6 +1,7 @@
 """One question: its columns out of the snapshot, DuckDB over them, batches to the server as it takes them.
 
-Above ``state``. LMDB's state is let go of as soon as the columns are there, before DuckDB begins.
+Above ``state``. LMDB's state is let go of as soon as the columns are there, before DuckDB begins. Columns
+that were built become files after the answer, when nobody waits for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from herdpy_server.store.segment_file import SegmentDraft
 from herdpy_server.workers.child.channel import Channel
 from herdpy_server.workers.child.state import WatchedView, WorkerCache, WorkerDisk
 from herdpy_server.workers.messages import (
@@ -44,6 +46,7 @@ class Answering:
         self._limits = limits
         self._view: tuple[int, WatchedView] | None = None
         self._queries: OrderedDict[int, ColumnarQuery] = OrderedDict()
+        self._drafts: list[SegmentDraft] = []
 
     def begin(self, begin: BeginQuestion) -> None:
         """Open LMDB's newest state for a question, and say what is known already."""
@@ -75,8 +78,15 @@ class Answering:
             self._channel.send(ResultEnd(ask.number, self._state.columns.tables))
         else:
             self._channel.send(failure)
+        self._keep_columns()
         pa.default_memory_pool().release_unused()
         return failure is None or not failure.last
+
+    def _keep_columns(self) -> None:
+        drafts, self._drafts = self._drafts, []
+        for draft in drafts:
+            assert self._state.columns.segments is not None
+            self._state.columns.segments.write(draft)
 
     def _answer(self, ask: AskQuestion, interrupt: Interrupt) -> None:
         query = self._query(ask)
@@ -86,6 +96,8 @@ class Answering:
         view.watch = interrupt.check
         snapshot = self._state.snapshot(ask, view)
         sources = _columns(query, values, snapshot)
+        if self._state.columns.has_drafts:
+            self._drafts = self._state.columns.drafts(snapshot, {scan.table.id for scan in query.scans})
         snapshot.close()
         self.forget()
         limits = replace(self._limits, memory_bytes=memory_bytes)

@@ -20,6 +20,7 @@ from herdpy.log.lsn import LSN
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.disk import Disk, DiskView, StoreDamagedError
 from herdpy_server.store.layers import ENTRY_BYTES, Chain, Delta, Item
+from herdpy_server.store.segments import SegmentFiles
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.workers.messages import AskQuestion, DeltaRows, FlushedDelta
 from herdpy_sql.catalog import Catalog
@@ -70,6 +71,10 @@ class WorkerDisk:
                     raise
         self._known = LSN(-1, -1)
 
+    def segments(self, limit_bytes: int) -> SegmentFiles | None:
+        """The files of columns beside it; None where there are to be none."""
+        return SegmentFiles(self._disk, limit_bytes) if limit_bytes else None
+
     def newest(self) -> tuple[LSN, WatchedView]:
         """A view of the newest state, and its position."""
         disk = self._disk
@@ -116,8 +121,8 @@ def _nothing() -> None:
 class WorkerCache:
     """Deltas and columns between questions."""
 
-    def __init__(self, column_cache_bytes: int) -> None:
-        self.columns = ColumnCache(column_cache_bytes)
+    def __init__(self, column_cache_bytes: int, segments: SegmentFiles | None) -> None:
+        self.columns = ColumnCache(column_cache_bytes, segments)
         self._told: dict[int, int] = {}
         self._held: OrderedDict[int, Delta] = OrderedDict()  # whole ones of earlier questions
         self._coming: dict[int, Delta] = {}

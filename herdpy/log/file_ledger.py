@@ -295,6 +295,10 @@ class FileLedgerWriter:
             self._files.allocate(self._fd, self._reserved, end - self._reserved)
         self._reserved = self.length + step
 
+    def has_room(self, size: int) -> bool:
+        """Whether there is space for ``size`` more bytes already."""
+        return self.length + size <= self._reserved
+
     def write(self, data: bytes, behind: int = 0) -> None:
         """Write behind the last confirmed entry, and so many bytes after it; durable only after ``sync``."""
         at = self.length + behind

@@ -35,6 +35,7 @@ from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerList, Ledge
 from herdpy.log.lsn import LSN
 from herdpy.log.recovery import TornTail, open_ledgers
 from herdpy.log.wait import OwnWait
+from herdpy.log.write_place import WritePlace
 
 
 class LogCursor:
@@ -176,6 +177,27 @@ class LogCounts:
         self.syncs[bisect_left(SYNC_S, sync_s)] += 1
 
 
+class _LoopWrites:
+    """Lets the loop write a group while the disk is quick, and nothing else has to be done first."""
+
+    def __init__(self, log: FileLog) -> None:
+        self._log = log
+
+    def enter(self, size_bytes: int) -> bool:
+        """See ``LoopWriting``: a thread may be changing ledgers, which takes long."""
+        log = self._log
+        if not log.write_place.takes(size_bytes) or not log._io.acquire(blocking=False):
+            return False
+        if log._is_ready(size_bytes):
+            return True
+        log._io.release()
+        return False
+
+    def leave(self) -> None:
+        """See ``LoopWriting``."""
+        self._log._io.release()
+
+
 class FileLog(CommitLog):
     """A tablespace's log in a directory.
 
@@ -184,6 +206,7 @@ class FileLog(CommitLog):
     Attributes:
         counts: what was written since it was opened.
         recovered: the torn tails that opening found (at most one) and, unless read-only, cut off.
+        write_place: where groups are written, of a log on a loop.
     """
 
     def __init__(
@@ -204,9 +227,9 @@ class FileLog(CommitLog):
             acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`.
             read_only: change nothing: a torn tail is reported, not cut; appends are refused.
             now_us: the clock for ledgers' ages and created times, microseconds since 1970.
-            loop: given, a thread of the log writes, and what it wrote is acknowledged and resolved
-                on this loop (see ``group_commit``). Without it the threads that wait do the writing and
-                all that follows.
+            loop: given, a thread of the log writes, or this loop while the disk is quick, and what was
+                written is acknowledged and resolved on this loop (see ``group_commit``). Without it the
+                threads that wait do the writing and all that follows.
 
         Raises:
             CorruptLedgerError: the log is damaged where no crash can have damaged it.
@@ -232,12 +255,13 @@ class FileLog(CommitLog):
             _logger.warning("%s", torn)
         self._waiting: list[OwnWait[None]] = []
         self.counts = LogCounts()
+        self.write_place = WritePlace()
         limit = self._settings.max_group_bytes
         self._group: GroupCommit
         if loop is None:
             self._group = GroupCommit(self._write, acknowledge, limit)
         else:
-            self._group = DeliveredCommit(self._write, acknowledge, limit, loop)
+            self._group = DeliveredCommit(self._write, acknowledge, limit, loop, _LoopWrites(self))
         if read_only:
             self._group.refuse(LogClosedError("the log was opened for reading only"))
 
@@ -270,6 +294,7 @@ class FileLog(CommitLog):
             except BaseException as error:  # nothing of the group is written
                 raise refused(error, "not done") from error
             syncing = False
+            began = perf_counter()
             try:
                 ledger.write(data)
                 size = len(data)
@@ -279,9 +304,11 @@ class FileLog(CommitLog):
                     ledger.write(data, size)
                     size += len(data)
                 syncing = True
-                began = perf_counter()
+                written = perf_counter()
                 ledger.sync()
-                self.counts.group(len(group), size, perf_counter() - began)
+                synced = perf_counter()
+                self.counts.group(len(group), size, synced - written)
+                self.write_place.took(synced - began)
             except BaseException as error:
                 # After a failed sync nobody knows what is on disk, and syncing again may only
                 # seem to work: the ledger ends at its last confirmed entry.
@@ -346,6 +373,16 @@ class FileLog(CommitLog):
         if self._ledger is None or self._due(self._ledger):
             return self._begin()
         return self._ledger
+
+    def _is_ready(self, size_bytes: int) -> bool:
+        """Whether so many bytes of transactions can be written with nothing but one write and one sync."""
+        ledger = self._ledger
+        return (
+            self._unsettled is None
+            and ledger is not None
+            and not self._due(ledger)
+            and ledger.has_room(2 * size_bytes + BLOCK_BYTES)
+        )
 
     def _due(self, ledger: FileLedgerWriter) -> bool:
         settings = self._settings

@@ -10,7 +10,8 @@ Where one loop does everything, DeliveredCommit takes its place: a thread writes
 the loop and goes on with what queued up meanwhile. On the loop the group is acknowledged and its appends are
 resolved, in order: so the state machine runs in one thread and needs no mutex. After a failure the flusher
 stands still until the loop has failed all that was queued behind it, because that may build on what did not
-happen.
+happen. While the disk is quick the loop has the flusher's role itself, at the end of a pass; the thread has
+it where the loop must not wait (``LoopWriting``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.entry import Body, LoggedTransaction
@@ -304,6 +306,17 @@ class DeliveredAppend(QueuedAppend):
         return Wait.block(self, timeout_s)
 
 
+class LoopWriting(Protocol):
+    """Says whether the loop may write a group itself."""
+
+    def enter(self, size_bytes: int) -> bool:
+        """Whether it may write so many bytes now, and will not be held up by other threads: then ``leave`` is
+        to be called when that is done."""
+
+    def leave(self) -> None:
+        """It is written, or has failed."""
+
+
 class DeliveredCommit(GroupCommit):
     """A queue of appends with a flusher thread, which starts with the first that is waited for."""
 
@@ -313,10 +326,12 @@ class DeliveredCommit(GroupCommit):
         acknowledge: Acknowledge | None,
         max_group_bytes: int,
         loop: asyncio.AbstractEventLoop,
+        here: LoopWriting,
     ) -> None:
-        """As ``GroupCommit``; ``acknowledge`` is called on ``loop``."""
+        """As ``GroupCommit``; ``acknowledge`` is called on ``loop``, and ``write`` where ``here`` says so."""
         super().__init__(write, acknowledge, max_group_bytes)
         self._loop = loop
+        self._here = here
         self._broken: LogError | None = None
         self._stopped = False
         self._go = threading.Lock()  # held by nobody in particular: released, it lets the flusher go on
@@ -336,7 +351,7 @@ class DeliveredCommit(GroupCommit):
             self.flushing = True
         if asyncio._get_running_loop() is self._loop:
             # At the end of this pass: what other connections ask for in it goes into the same group.
-            self._loop.call_soon(self._wake_background)
+            self._loop.call_soon(self._begin)
         else:
             self._wake_background()
 
@@ -361,14 +376,7 @@ class DeliveredCommit(GroupCommit):
         while True:
             self._go.acquire()
             while (group := self._next_group()) is not None:
-                try:
-                    self._write(group)
-                except LogError as failure:
-                    deliver = partial(self._failed, group, failure)
-                except BaseException as error:  # noqa: BLE001 - the appends carry it
-                    deliver = partial(self._broke, group, error)
-                else:
-                    deliver = partial(self._written, group)
+                deliver = self._attempt(group)
                 try:
                     self._loop.call_soon_threadsafe(deliver)
                 except RuntimeError as closed:  # the loop was closed: nobody is left to hear of it
@@ -379,6 +387,16 @@ class DeliveredCommit(GroupCommit):
             if self._stopped:
                 return
 
+    def _attempt(self, group: list[QueuedAppend]) -> partial[None]:
+        """Write a group; what the loop is to do then."""
+        try:
+            self._write(group)
+        except LogError as failure:
+            return partial(self._failed, group, failure)
+        except BaseException as error:  # noqa: BLE001 - the appends carry it
+            return partial(self._broke, group, error)
+        return partial(self._written, group)
+
     def _next_group(self) -> list[QueuedAppend] | None:
         with self.mutex:
             if self._queue and not self._stopped:
@@ -387,6 +405,31 @@ class DeliveredCommit(GroupCommit):
             return None
 
     # On the loop.
+
+    def _begin(self) -> None:
+        """With the role: write what is queued here, or have the thread do it."""
+        here = self._here
+        if self._stopped or not here.enter(self._queued_bytes):
+            self._wake_background()
+            return
+        try:
+            with self.mutex:
+                group = self.take_locked()
+            deliver = self._attempt(group)
+        finally:
+            here.leave()
+        deliver()
+        if deliver.func == self._written:
+            self._go_on()
+        else:
+            _raise_interrupt(deliver.args[-1])
+
+    def _go_on(self) -> None:
+        """Give the role back, or keep it for what was queued meanwhile."""
+        with self.mutex:
+            self.flushing = bool(self._queue) and not self._stopped
+            if self.flushing:
+                self._loop.call_soon(self._begin)
 
     def _written(self, group: list[QueuedAppend]) -> None:
         if self._broken is not None:
@@ -425,3 +468,10 @@ class DeliveredCommit(GroupCommit):
         for append in group:
             append.fail(failure)
         self._break_down(error)
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise what interrupted the writing, if that is why it failed: it is the thread's own."""
+    cause = error.__cause__
+    if cause is not None and not isinstance(cause, Exception):
+        raise cause

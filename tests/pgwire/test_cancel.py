@@ -16,6 +16,7 @@ import pytest
 from herdpy.log.files import OsFiles
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, cancel_request, execute, parse, query
+from tests.serving.conftest import keep_in_thread
 
 
 def key_of(replies: list[Reply]) -> tuple[int, int]:
@@ -136,6 +137,7 @@ def test_a_commit_under_way_is_answered_before_its_session_ends(
         pid, _ = key_of(wire.start())
         wire.ask(query("CREATE TABLE IF NOT EXISTS slowly (a int)"))
         syncs, may_sync = threading.Event(), threading.Event()
+        keep_in_thread(server.database.log)
 
         def slowly(descriptor: int) -> None:
             syncs.set()

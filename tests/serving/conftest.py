@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from herdpy.log import FileLog
+from herdpy.log.write_place import WritePlace
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace_host import DatabaseSettings
@@ -65,6 +68,12 @@ async def sql(database: ServedDatabase, text: str, *params: object, session: Ses
     return (await database.call(session.execute(text, params))).python_rows()
 
 
+def keep_in_thread(log: FileLog) -> None:
+    """Never let the loop write, however quick the disk is: a test will hold the disk."""
+    log.write_place = WritePlace()
+    log.write_place.average_s = math.inf
+
+
 class DiskGate:
     """Holds each sync of a database's log until it is let go, or fails it."""
 
@@ -75,6 +84,7 @@ class DiskGate:
         self._files = database.log._files
         self._sync = self._files.fdatasync
         self._files.fdatasync = self._held
+        keep_in_thread(database.log)
 
     def _held(self, fd: int) -> None:
         self._loop.call_soon_threadsafe(self.entered.release)

@@ -1,0 +1,93 @@
+"""Whether the loop or the thread writes to files: by how long the disk took."""
+
+from __future__ import annotations
+
+import random
+
+from herdpy.log.write_place import FEWEST, MOST, QUICK_BYTES, QUICK_S, STALL_S, WritePlace
+
+QUICK, SLOW = QUICK_S / 2, 2 * QUICK_S
+
+
+def after(*groups: tuple[int, float]) -> WritePlace:
+    """What is decided after so many groups of so many seconds."""
+    place = WritePlace()
+    for count, seconds in groups:
+        for _ in range(count):
+            place.took(seconds)
+    return place
+
+
+def groups_until_on_loop(place: WritePlace) -> int:
+    count = 0
+    while not place.on_loop:
+        place.took(QUICK)
+        count += 1
+    return count
+
+
+def test_the_thread_writes_until_the_disk_has_shown_that_it_is_quick() -> None:
+    assert not after((FEWEST - 1, QUICK)).on_loop
+    assert after((FEWEST, QUICK)).on_loop
+    assert not after((10 * FEWEST, SLOW)).on_loop
+
+
+def test_a_disk_that_becomes_slow_goes_back_to_the_thread_within_a_few_groups() -> None:
+    place = after((FEWEST, QUICK))
+    count = 0
+    while place.on_loop:
+        place.took(SLOW)
+        count += 1
+    assert count < 16
+    assert not after((FEWEST, QUICK), (16, SLOW), (FEWEST, SLOW)).on_loop
+
+
+def test_a_little_slow_now_and_then_is_borne_while_the_average_is_quick() -> None:
+    place = after((FEWEST, QUICK_S / 3))
+    for _ in range(100):
+        place.took(SLOW)
+        for _ in range(9):
+            place.took(QUICK_S / 3)
+        assert place.on_loop
+
+
+def test_one_stall_goes_back_to_the_thread_at_once() -> None:
+    place = after((10 * FEWEST, 0.0), (1, 1.01 * STALL_S))
+    assert not place.on_loop
+
+
+def test_each_return_takes_twice_as_many_groups_up_to_a_limit_and_fewer_after_a_good_time() -> None:
+    place, counts = WritePlace(), []
+    for _ in range(12):
+        counts.append(groups_until_on_loop(place))
+        place.took(1.0)
+    assert [counts[at + 1] / counts[at] for at in range(2, 7)] == [2.0] * 5
+    assert counts[-1] == counts[-2] == MOST
+    groups_until_on_loop(place)
+    for _ in range(2 * MOST):
+        place.took(QUICK)
+    place.took(1.0)
+    assert groups_until_on_loop(place) < MOST
+
+
+def test_a_stall_while_the_thread_writes_begins_the_count_anew() -> None:
+    place = after((FEWEST - 1, 0.0), (1, 1.01 * STALL_S), (FEWEST - 1, 0.0))
+    assert not place.on_loop
+    place.took(0.0)
+    assert place.on_loop
+
+
+def test_large_groups_go_to_the_thread() -> None:
+    place = after((FEWEST, QUICK))
+    assert place.takes(QUICK_BYTES)
+    assert not place.takes(QUICK_BYTES + 1)
+    assert not WritePlace().takes(1)
+
+
+def test_a_disk_that_stalls_every_hundredth_time_blocks_the_loop_seldom() -> None:
+    rng, place, stalls = random.Random(1), WritePlace(), 0
+    for _ in range(100_000):
+        seconds = 0.02 if rng.random() < 0.01 else QUICK
+        stalls += place.on_loop and seconds > STALL_S
+        place.took(seconds)
+    assert stalls <= 12

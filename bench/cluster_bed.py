@@ -17,6 +17,7 @@ from typing import Any
 from bookkeeper_clients import PythonProgram
 from measure import Line
 from postgresql import connect, replicated_postgres
+from processor_time import listener
 
 from herdpy.dbapi import OperationalError
 from herdpy.dev import LocalCluster
@@ -37,7 +38,7 @@ class Bed:
 
     cluster: LocalCluster
     peer: int
-    peer_standby: int
+    peer_standbys: list[int]
     bookkeeper: PythonProgram
     quick: bool
     skipped: list[str]
@@ -51,6 +52,24 @@ class Bed:
     def seconds(self) -> int:
         """How long a run of a load takes."""
         return 1 if self.quick else 5
+
+    @property
+    def warm_s(self) -> int:
+        """How long each is warmed."""
+        return 1 if self.quick else 10
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """The process ids of all of the cluster's; "(leads)" behind the name of the server that does."""
+        status, leader = self.cluster.status(), self.leader
+        found = {one.id: one.pid for one in status.processes if one.pid is not None}
+        return {f"{name} (leads)" if name == leader else name: pid for name, pid in found.items()}
+
+    @property
+    def peer_processes(self) -> dict[str, int]:
+        """Those of the PostgreSQL with its standbys."""
+        standbys = {f"standby {nth}": listener(port) for nth, port in enumerate(self.peer_standbys, 1)}
+        return {"primary": listener(self.peer), **standbys}
 
     @property
     def leader(self) -> str:
@@ -92,13 +111,13 @@ def bed(directory: Path, *, quick: bool) -> Iterator[Bed]:
     if os.geteuid() == 0:  # PostgreSQL is another user then, who must find its own
         directory.chmod(0o755)
     with (
-        replicated_postgres(directory / "postgresql") as (peer, standby),
+        replicated_postgres(directory / "postgresql") as (peer, standbys),
         LocalCluster(directory / "cluster", servers=3, bookies=3) as cluster,
         PythonProgram(cluster.bookkeeper_uri, "uvloop") as bookkeeper,
     ):
         with connect(peer) as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
-        made = Bed(cluster, peer, standby, bookkeeper, quick, [])
+        made = Bed(cluster, peer, standbys, bookkeeper, quick, [])
         made.await_followers()
         yield made
 

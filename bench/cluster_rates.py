@@ -17,7 +17,8 @@ import psycopg
 import pyarrow as pa
 from cluster_bed import DATABASE, Bed, at_least, percentile
 from measure import Line, in_turn, rate
-from postgresql import connect, pgbench, transactions_per_s
+from postgresql import connect, rate_and_count, warm
+from processor_time import Measured, measured, median_costs
 
 import herdpy
 
@@ -44,17 +45,19 @@ _together: list[Barrier] = []
 def measure_pgbench(bed: Bed) -> list[Line]:
     """pgbench's own scripts at scale 1, prepared, against the leader and against the primary."""
     ours, peer = bed.ours, bed.peer
-    for port in (ours, peer):
-        pgbench(port, "-i", "-q", "-s", "1", database=DATABASE)
+    warm((ours, peer), bed.warm_s, DATABASE)
+    families = {ours: bed.processes, peer: bed.peer_processes}
     lines = []
     for (script, clients), wanted in PGBENCH.items():
 
-        def run(port: int, script: str = script, clients: int = clients) -> float:
-            return transactions_per_s(port, script, "prepared", clients, bed.seconds, DATABASE)
+        def run(port: int, script: str = script, clients: int = clients) -> Measured:
+            load = partial(rate_and_count, port, script, "prepared", clients, bed.seconds, DATABASE)
+            return measured(families[port], load)
 
         runs, peer_runs = in_turn(bed.rounds, partial(run, ours), partial(run, peer))
         name = f"pgbench {script}, {clients} client{'s' if clients > 1 else ''}"
-        line = _line(name, "tx/s", runs, peer_runs)
+        line = _line(name, "tx/s", [one.rate for one in runs], [one.rate for one in peer_runs])
+        line.costs, line.peer_costs = median_costs(runs), median_costs(peer_runs)
         lines.append(line if wanted is None else at_least(line, wanted))
     return lines
 

@@ -11,7 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from processor_time import IDLE
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -22,6 +26,8 @@ class Line:
         ours, peer: medians over the rounds; peer is None where there is nobody to compare with.
         unit: of both; "rows/s" and the like are better when higher, "ms" when lower.
         wanted: the aim in words, and whether it was met.
+        costs, peer_costs: CPU a transaction by process, microseconds, and the machine's idle share
+            (``processor_time``); empty where they were not measured.
     """
 
     name: str
@@ -32,6 +38,8 @@ class Line:
     met: bool | None = None
     runs: list[float] = field(default_factory=list)
     peer_runs: list[float] = field(default_factory=list)
+    costs: dict[str, float] = field(default_factory=dict)
+    peer_costs: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -41,9 +49,7 @@ class Line:
         return statistics.median(a / b for a, b in zip(self.runs, self.peer_runs, strict=True))
 
 
-def in_turn(
-    rounds: int, ours: Callable[[], float], peer: Callable[[], float]
-) -> tuple[list[float], list[float]]:
+def in_turn(rounds: int, ours: Callable[[], T], peer: Callable[[], T]) -> tuple[list[T], list[T]]:
     """Run both ``rounds`` times, one after the other, so that a machine that drifts hits both."""
     pairs = [(ours(), peer()) for _ in range(rounds)]
     return [a for a, _ in pairs], [b for _, b in pairs]
@@ -92,7 +98,17 @@ def report(title: str, lines: list[Line], json_path: str | None) -> None:
             line.wanted,
             {None: "", True: "yes", False: "NO"}[line.met],
         )
-    Console(width=120 if not sys.stdout.isatty() else None).print(table)
+    console = Console(width=120 if not sys.stdout.isatty() else None)
+    console.print(table)
+    if any(line.costs for line in lines):
+        costs = Table(title="CPU a transaction of every process, and the machine's idle share")
+        costs.add_column("")
+        costs.add_column("HerdPy")
+        costs.add_column("peer")
+        for line in lines:
+            if line.costs:
+                costs.add_row(line.name, _costs(line.costs), _costs(line.peer_costs))
+        console.print(costs)
     data = {
         "title": title,
         "machine": machine(),
@@ -103,6 +119,11 @@ def report(title: str, lines: list[Line], json_path: str | None) -> None:
         Path(json_path).write_text(text + "\n")
     else:
         print(text)
+
+
+def _costs(costs: dict[str, float]) -> str:
+    parts = [f"{name} {cost:.0f}" for name, cost in costs.items() if name != IDLE]
+    return f"{', '.join(parts)} us; {costs.get(IDLE, 0.0):.0%} idle"
 
 
 def _figure(value: float, unit: str) -> str:

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,11 @@ def postgres(directory: Path) -> Iterator[int]:
 
 
 @contextmanager
-def replicated_postgres(directory: Path) -> Iterator[tuple[int, int]]:
+def replicated_postgres(directory: Path) -> Iterator[tuple[int, list[int]]]:
     """A primary with two standbys, one of which must have a commit before it is answered.
 
     Yields:
-        The ports of the primary and of one standby.
+        The ports of the primary and of the standbys.
     """
     home = _home(directory, "primary")
     _make(home)
@@ -64,7 +64,7 @@ def replicated_postgres(directory: Path) -> Iterator[tuple[int, int]]:
             connection.execute("SELECT pg_reload_conf()")
             states = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'"
             _await(lambda: connection.execute(states).fetchall() == [(2,)])
-        yield primary, standbys[0]
+        yield primary, standbys
 
 
 def _home(directory: Path, name: str) -> Path:
@@ -150,8 +150,22 @@ def transactions_per_s(
     port: int, script: str, mode: str, clients: int, seconds: int, database: str = DATABASE
 ) -> float:
     """What pgbench says its rate is, with a script of SCRIPTS in one of its modes of query."""
+    return rate_and_count(port, script, mode, clients, seconds, database)[0]
+
+
+def rate_and_count(
+    port: int, script: str, mode: str, clients: int, seconds: int, database: str = DATABASE
+) -> tuple[float, int]:
+    """As :func:`transactions_per_s`, with the number of transactions."""
     run = ["-n", *SCRIPTS[script].split(), "-M", mode, "-c", str(clients), "-T", str(seconds)]
     said = pgbench(port, *run, database=database)
-    found = re.search(r"^tps = ([0-9.]+)", said, re.M)
+    found = re.search(r"actually processed: (\d+)(?:.*\n)*?tps = ([0-9.]+)", said)
     assert found is not None, said
-    return float(found[1])
+    return float(found[2]), int(found[1])
+
+
+def warm(ports: Iterable[int], seconds: int, database: str = DATABASE) -> None:
+    """Make pgbench's tables in each, and run TPC-B for so long: caches and compilers are to be warm."""
+    for port in ports:
+        pgbench(port, "-i", "-q", "-s", "1", database=database)
+        rate_and_count(port, "tpcb-like", "prepared", 8, seconds, database)

@@ -24,7 +24,8 @@ from workers import measure_workers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from postgresql import SCRIPTS, connect, pgbench, postgres, transactions_per_s
+from postgresql import SCRIPTS, connect, postgres, rate_and_count, warm
+from processor_time import Measured, listener, measured, median_costs
 
 from tests.support.server_process import RunningServer
 
@@ -82,18 +83,22 @@ def copy_out(port: int, form: str, count: int) -> float:
 def measure_pgbench(ours: int, peer: int, *, quick: bool) -> list[Line]:
     """The scripts, in pgbench's prepared mode, and once each in its simple one."""
     rounds, seconds = (1, 1) if quick else (3, 4)
-    for port in (ours, peer):
-        pgbench(port, "-i", "-q", "-s", "1")
+    warm((ours, peer), 1 if quick else 10)
+    families = {ours: {"server": listener(ours)}, peer: {"postgres": listener(peer)}}
     lines = []
     for script in SCRIPTS:
         for mode, clients in (("prepared", 1), ("prepared", 8), ("prepared", 32), ("simple", 8)):
 
-            def run(port: int, script: str = script, mode: str = mode, clients: int = clients) -> float:
-                return transactions_per_s(port, script, mode, clients, seconds)
+            def run(port: int, script: str = script, mode: str = mode, clients: int = clients) -> Measured:
+                load = partial(rate_and_count, port, script, mode, clients, seconds)
+                return measured(families[port], load)
 
-            runs, peer_runs = in_turn(rounds, partial(run, ours), partial(run, peer))
+            found, peer_found = in_turn(rounds, partial(run, ours), partial(run, peer))
+            runs, peer_runs = [one.rate for one in found], [one.rate for one in peer_found]
             name = f"pgbench {script}, {mode}, {clients} client{'s' if clients > 1 else ''}"
-            lines.append(Line(name, median(runs), "tx/s", median(peer_runs), runs=runs, peer_runs=peer_runs))
+            line = Line(name, median(runs), "tx/s", median(peer_runs), runs=runs, peer_runs=peer_runs)
+            line.costs, line.peer_costs = median_costs(found), median_costs(peer_found)
+            lines.append(line)
     return lines
 
 

@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+import uuid
 
 import pytest
 from typer.testing import CliRunner
@@ -82,26 +83,29 @@ def test_ls(herdpy_ledgers, make):
     assert "Problem" not in shown
 
 
-def test_ls_shows_a_ledger_that_cannot_be_understood(own_cluster):
-    cluster = own_cluster(bookies=1)
+def test_ls_shows_a_ledger_that_cannot_be_understood(bookkeeper_cluster, make):
+    ledger = make(WORDS)
+    address, _, root = bookkeeper_cluster.uri.rpartition("/")
+    other_root = f"spoiled-{uuid.uuid4().hex}"  # others list the ledgers of the cluster's own
 
     async def spoil():
-        async with BookKeeper(cluster.uri) as bk:
-            writer = await bk.create_ledger(1, 1, 1)
-            await writer.close()
-            path = f"/ledgers/000/0000/0000/0000/L{writer.ledger_id:04d}"
-            znode = await bk.znodes.get(path)
-            await bk.znodes.set(path, b"BookieMetadataFormatVersion\t9\n" + znode.data[30:], znode.version)
-            good = await bk.create_ledger(1, 1, 1)
-            await good.close()
-            return writer.ledger_id, good.ledger_id
+        async with BookKeeper(bookkeeper_cluster.uri) as bk:
+            layout = await bk.znodes.get(f"/{root}/LAYOUT")
+            good = await bk.znodes.get(f"/{root}/000/0000/0000/{ledger // 10_000:04d}/L{ledger % 10_000:04d}")
+            bad = b"BookieMetadataFormatVersion\t9\n" + good.data[30:]
+            for path, data in (("LAYOUT", layout.data), (LEDGERS[7], good.data), (LEDGERS[8], bad)):
+                await bk.znodes.create(f"/{other_root}/{path}", data, make_parents=True)
 
-    bad, good = asyncio.run(spoil())
-    result = CliRunner().invoke(app, ["ledgers", "ls", "--cluster", cluster.uri, "--json"])
+    asyncio.run(spoil())
+    result = CliRunner().invoke(app, ["ledgers", "ls", "--cluster", f"{address}/{other_root}", "--json"])
     listed = {one["ledger"]: one for one in json.loads(result.stdout)}
     assert result.exit_code == 1
-    assert listed[good]["problem"] is None
-    assert "9" in listed[bad]["problem"]
+    assert listed[7]["problem"] is None
+    assert "9" in listed[8]["problem"]
+
+
+LEDGERS = {number: f"000/0000/0000/0000/L{number:04d}" for number in (7, 8)}
+"""Znodes of ledgers, below the root."""
 
 
 def test_show_never_prints_the_password(herdpy_ledgers, make):

@@ -16,6 +16,7 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -92,8 +93,6 @@ MAX_BATCH_BYTES = 8 << 20
 """A batch of more is cut: the server takes messages of a certain size."""
 
 _TYPE_KEY = b"herdpy.type"
-_EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
 
 Column = Sequence[Any]
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
@@ -105,29 +104,23 @@ class _NoColumnError(Exception):
 
 def parameter_stream(rows: Sequence[Sequence[object]]) -> list[Any] | None:
     """An Arrow IPC stream of all the rows, in pieces; None when they are to go one by one."""
-    if not rows[0]:
+    width = len(rows[0])
+    if not width or set(map(len, rows)) != {width}:
         return None
+    columns = [list(map(itemgetter(at), rows)) for at in range(width)]
     try:
-        makers = [_maker(kinds) for kinds in _kinds(rows)]
+        makers = [_maker(_kinds_of(column)) for column in columns]
         schema = pa.schema([maker.field(at) for at, maker in enumerate(makers)])
         pieces: list[Any] = [schema.serialize()]
         for start in range(0, len(rows), SLICE_ROWS):
-            columns = zip(*rows[start : start + SLICE_ROWS], strict=True)
-            arrays = [maker.array(column) for maker, column in zip(makers, columns, strict=True)]
+            arrays = [
+                maker.array(column[start : start + SLICE_ROWS])
+                for maker, column in zip(makers, columns, strict=True)
+            ]
             _write(pieces, pa.RecordBatch.from_arrays(arrays, schema=schema))
     except (_NoColumnError, pa.ArrowException, ValueError, OverflowError, TypeError, RecursionError):
         return None  # one by one they are refused, or not, each for what it is
     return pieces
-
-
-def _kinds(rows: Sequence[Sequence[object]]) -> list[set[type]]:
-    """The Python types in each column."""
-    found: list[set[type]] = []
-    for start in range(0, len(rows), SLICE_ROWS):
-        columns = zip(*rows[start : start + SLICE_ROWS], strict=True)
-        kinds = [_kinds_of(column) for column in columns]
-        found = kinds if not start else [a | b for a, b in zip(found, kinds, strict=True)]
-    return found
 
 
 class _Naive:
@@ -139,11 +132,19 @@ class _Zoned:
 
 
 def _kinds_of(column: Column) -> set[type]:
+    """The Python types of a column's values, None apart."""
     kinds: set[type] = set(map(type, column))
-    if dt.datetime in kinds:
-        kinds.remove(dt.datetime)
-        kinds |= {_Zoned if one.tzinfo else _Naive for one in column if type(one) is dt.datetime}
+    has_none = _NONE in kinds
+    kinds.discard(_NONE)
+    if kinds == {dt.datetime}:
+        present = [one for one in column if one is not None] if has_none else column
+        zones: set[type] = set(map(type, map(_ZONE_OF, present)))
+        kinds = {_Naive if zone is _NONE else _Zoned for zone in zones}
     return kinds
+
+
+_NONE = type(None)
+_ZONE_OF = attrgetter("tzinfo")
 
 
 def _write(pieces: list[Any], batch: pa.RecordBatch) -> None:
@@ -180,7 +181,7 @@ class _Maker:
 
 
 def _maker(kinds: set[type]) -> _Maker:
-    found = _MAKERS.get(frozenset(kinds - {type(None)}))
+    found = _MAKERS.get(frozenset(kinds))
     if found is None:
         raise _NoColumnError
     return found
@@ -222,11 +223,6 @@ def _times(column: Column) -> Array:
     return pa.array(column, pa.time64("us"))
 
 
-def _zoned(column: Column) -> Array:
-    counts = [None if value is None else (value - _EPOCH_UTC) // _MICROSECOND for value in column]
-    return pa.array(counts, pa.int64()).view(pa.timestamp("us", "UTC"))
-
-
 _JSON = _Maker(pa.string(), _jsons, "json")
 _MAKERS: dict[frozenset[type], _Maker] = {
     frozenset(): _Maker(pa.null()),
@@ -239,7 +235,7 @@ _MAKERS: dict[frozenset[type], _Maker] = {
     frozenset({dt.date}): _Maker(pa.date32()),
     frozenset({dt.time}): _Maker(pa.time64("us"), _times),
     frozenset({_Naive}): _Maker(pa.timestamp("us")),
-    frozenset({_Zoned}): _Maker(pa.timestamp("us", "UTC"), _zoned),
+    frozenset({_Zoned}): _Maker(pa.timestamp("us", "UTC")),
     frozenset({uuid.UUID}): _Maker(pa.uuid(), _uuids),
     frozenset({dict}): _JSON,
     frozenset({list}): _Maker(pa.string(), _lists),

@@ -14,17 +14,18 @@ lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
-
-    import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Index, Table
@@ -138,14 +139,23 @@ def _written_maker(values: Sequence[ColumnValue], rules: Rules) -> Maker:
     return maker
 
 
+NO_VALUE, COMPUTED = -1, -2
+"""Of :attr:`FromQuery.sources`: the column is NULL; it has to be computed."""
+
+
 @dataclass(frozen=True)
 class FromQuery:
-    """How a query's row becomes a table's: for each physical column a computation over it."""
+    """How a query's row becomes a table's: for each physical column a computation over it.
+
+    Attributes:
+        sources: for each physical column the place of the query's column that it is as it is, or one of
+            ``NO_VALUE`` and ``COMPUTED``.
+    """
 
     compute: tuple[Compiled, ...]
     row_id: int | None
     rules: Rules
-    names: tuple[str, ...] = field(default=())
+    sources: tuple[int, ...]
 
     def rows(self, view: View, given: Sequence[Row], clock: Clock) -> list[Row]:
         """:meth:`row` for each row of the query."""
@@ -159,6 +169,51 @@ class FromQuery:
         self.rules.verify(made, clock)
         return tuple(made)
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether :meth:`batch` makes batches at all."""
+        return not (self.rules.generated or self.rules.options)
+
+    def batch(
+        self, view: View, given: pa.Table, columns: Sequence[OutputColumn], clock: Clock
+    ) -> pa.RecordBatch:
+        """The new rows for all rows of a part of the query's answer, checked, as columns.
+
+        Columns of the answer are taken as they are. What is computed is so row after row, because columns
+        that count with one sequence take turns.
+
+        Raises:
+            SqlError, ValueError: a row is refused, or has to be looked at.
+        """
+        table, count = self.rules.table, given.num_rows
+        computed = [at for at, source in enumerate(self.sources) if source == COMPUTED and at != self.row_id]
+        values: dict[int, list[Datum]] = {at: [] for at in computed}
+        for row in datum_rows(given, columns) if computed else ():
+            for at in computed:
+                values[at].append(self.compute[at](row, (), clock))
+        arrays: list[Any] = []
+        for at, source in enumerate(self.sources):
+            one, kind = table.fields[at], table.columns[at].type
+            if at == self.row_id:
+                arrays.append(pa.array([view.next_row_id(table) for _ in range(count)], pa.int64()))
+            elif source >= 0:
+                column: Any = given.column(source)
+                arrays.append(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+            else:
+                arrays.append(datums_to_array(one, values.get(at, [None] * count), kind.precision))
+        self._verify(arrays, clock)
+        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
+
+    def _verify(self, arrays: Sequence[Any], clock: Clock) -> None:
+        rules = self.rules
+        if any(arrays[position].null_count for position in rules.not_null):
+            raise ValueError("a row has NULL where none may be")
+        if rules.checks or rules.shapes:
+            fields = rules.table.fields
+            listed = [array_to_datums(one, array) for one, array in zip(fields, arrays, strict=True)]
+            for row in zip(*listed, strict=True):
+                rules.verify(row, clock)
+
 
 @dataclass(frozen=True)
 class FromOneRow:
@@ -171,6 +226,12 @@ class FromOneRow:
         return [convert.row(view, one, clock) for one in given for convert in self.converts]
 
 
+_BATCH_ROWS, _BATCH_BYTES = 8192, 16 << 20
+"""A batch has no more, but for one of a single row: it is one record of the log, and one step of a turn."""
+_BATCH_STEP = 16
+"""So many rows of a batch take as long as one alone."""
+_FEW_ROWS = 64
+"""Up to so many rows of an Arrow answer are written one by one: it takes no longer."""
 _STEP_ROWS = 128
 _RUN_ROWS = 4096
 """Written at a time where nobody else waits, so that what is written can make room for what comes."""
@@ -235,7 +296,14 @@ class InsertPlan(Plan):
 
 
 class InsertSelectPlan(Plan):
-    """INSERT ... SELECT: the rows of another plan, collected before the first is written."""
+    """INSERT ... SELECT: the rows of another plan, collected before the first is written.
+
+    An Arrow answer is written as batches where that comes to the same as row by row; a batch that is refused
+    is written row by row, which gives the error of its first row that is.
+
+    Attributes:
+        by_columns: whether that may be: nothing has to look at each row.
+    """
 
     tag = "INSERT"
 
@@ -256,6 +324,7 @@ class InsertSelectPlan(Plan):
         self.engine = query.engine
         self.columns = columns
         self.returning = returning
+        self.by_columns = isinstance(convert, FromQuery) and convert.takes_columns and returning is None
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         return ended(self.slices(view, params, clock, source, at_once=_RUN_ROWS))
@@ -268,6 +337,9 @@ class InsertSelectPlan(Plan):
         The transaction of ``view`` must keep the locks that it takes.
         """
         found = self.query.run(view, params, clock, source)
+        if self.by_columns and found.table is not None and found.table.num_rows > _FEW_ROWS:
+            yield from self._write_batches(view, found.table, clock, at_once)
+            return PlanOutcome(None, found.table.num_rows)
         convert, returning = self.convert.rows, self.returning
         place = self._placer(params, clock)
         returned: list[Row] | None = None if returning is None else []
@@ -279,6 +351,32 @@ class InsertSelectPlan(Plan):
                 returned += [returning(row, params, clock) for row in rows]
             yield
         return PlanOutcome(returned, count)
+
+    def _write_batches(
+        self, view: View, answer: pa.Table, clock: Clock, at_once: int
+    ) -> Generator[None, None, None]:
+        """Write the rows of an Arrow answer, in steps."""
+        most = min(_BATCH_ROWS, _BATCH_STEP * at_once)
+        for start in range(0, answer.num_rows, most):
+            part = answer.slice(start, most)
+            if not self._written_as_columns(view, part, clock):
+                for given in self._given(PlanOutcome(None, -1, part), at_once):
+                    view.insert_many(self.table, self.convert.rows(view, given, clock))
+                    yield
+            yield
+
+    def _written_as_columns(self, view: View, part: pa.Table, clock: Clock) -> bool:
+        """Write some rows as a batch. False: nothing was done, and they are to go one by one. MustWait."""
+        convert = self.convert
+        assert isinstance(convert, FromQuery)
+        if part.nbytes > _BATCH_BYTES:
+            return False
+        try:
+            batch = convert.batch(view, part, self.query.columns or (), clock)
+            view.insert_batch(self.table, batch)
+        except (SqlError, ValueError):
+            return False
+        return True
 
     def _placer(self, params: Row, clock: Clock) -> Place:
         """What writes some rows of one run, and says which it has written."""
@@ -564,6 +662,7 @@ class ConflictSelectPlan(InsertSelectPlan):
     ) -> None:
         super().__init__(table, query, convert, columns, returning, param_types)
         self.conflict = conflict
+        self.by_columns = False
 
     def _placer(self, params: Row, clock: Clock) -> Place:
         written: set[Mark] = set()

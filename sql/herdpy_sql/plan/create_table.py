@@ -20,7 +20,7 @@ from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.define import CreateTablePlan
-from herdpy_sql.execute.insert import FromQuery, InsertSelectPlan
+from herdpy_sql.execute.insert import NO_VALUE, FromQuery, InsertSelectPlan
 from herdpy_sql.expr import NotOwn, compile_expr, sql_type
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.objects import SequenceDefinition
@@ -533,7 +533,8 @@ class CreateTableAsPlan(Plan):
             compile_expr(ColumnRef(column.type, i, column.name)) if not column.hidden else null
             for i, column in enumerate(made.columns)
         ]
-        convert = FromQuery(tuple(compute), len(compute) - 1, rules_of(made))
+        sources = [NO_VALUE if column.hidden else i for i, column in enumerate(made.columns)]
+        convert = FromQuery(tuple(compute), len(compute) - 1, rules_of(made), tuple(sources))
         return InsertSelectPlan(made, self.query, convert).run(view, params, clock, source)
 
     def explain(self) -> list[str]:

@@ -18,6 +18,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan
 from herdpy_sql.execute.change import row_mode
 from herdpy_sql.execute.insert import (
+    COMPUTED,
+    NO_VALUE,
     Arbiter,
     Change,
     ColumnValue,
@@ -299,14 +301,18 @@ def from_columns(
         column = columns[i]
         refuse_generated(table, position)
         given[position] = assigned(table, position, ColumnRef(column.type, i, column.name), params)
-    compute = []
+    compute, sources = [], []
     for position in range(len(table.columns)):
         found = given.get(position) or (
             None if table.columns[position].numbers_rows else default_of(table, position)
         )
         compute.append(compile_expr(found) if found is not None else null)
+        if position in given and isinstance(found, ColumnRef):
+            sources.append(found.index)
+        else:
+            sources.append(NO_VALUE if found is None else COMPUTED)
     row_id = next((i for i, column in enumerate(table.columns) if column.numbers_rows), None)
-    return FromQuery(tuple(compute), row_id, rules_of(table))
+    return FromQuery(tuple(compute), row_id, rules_of(table), tuple(sources))
 
 
 def _select_plan(

@@ -454,6 +454,8 @@ def with_references(plan: Plan, catalog: Catalog) -> Plan:
         return ReferringChange(plan, TOOLS) if _touches(plan, links) else plan
     if isinstance(plan, DeletePlan):
         return ReferringChange(plan, TOOLS) if plan.table.id in links.of_parent else plan
+    if isinstance(plan, InsertSelectPlan):
+        plan.by_columns = False  # what its rows refer to is noted one by one
     if isinstance(plan, InsertSelectPlan | MergePlan):
         return ReferringInsert(plan, TOOLS)
     return ReferringPlan(plan, TOOLS)

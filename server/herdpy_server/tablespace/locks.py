@@ -258,15 +258,18 @@ class Lock:
             holders[owner] = mask
         elif before:
             del holders[owner]
-        if self._counts is not None:
-            self._count(self._counts, before & ~mask, -1)
-            self._count(self._counts, mask & ~before, 1)
+        counts = self._counts
+        if counts is not None:
+            if fresh := mask & ~before:
+                self._count(counts, fresh, 1)
+            if gone := before & ~mask:
+                self._count(counts, gone, -1)
         elif len(holders) <= 1:
             self.held = mask
         else:
-            self._counts = [0] * _MODES
+            counts = self._counts = [0] * _MODES
             for one in holders.values():
-                self._count(self._counts, one, 1)
+                self._count(counts, one, 1)
 
     def _count(self, counts: list[int], mask: int, change: int) -> None:
         """So many more holders have the modes of ``mask``."""
@@ -640,11 +643,14 @@ def find_cycle(table: LockTable, owner: Owner) -> list[LockWait]:
                 lock, wait = found
                 if lock not in seen:
                     seen[lock] = _SeenOfLock(lock)
-                for ahead in seen[lock].ahead_of(face, mine):
+                for ahead, waiter, its_wait in seen[lock].ahead_of(face, wait, mine):
+                    if waiter is not face:
+                        paths.setdefault(waiter, (behind, wait))
+                    last = behind if waiter is face else waiter
                     if ahead in mine:
-                        return _path(paths, behind, wait, mine)
+                        return _path(paths, last, its_wait, mine)
                     if ahead not in paths:
-                        paths[ahead] = behind, wait
+                        paths[ahead] = last, its_wait
                         frontier.append(ahead)
     return []
 
@@ -661,7 +667,11 @@ def _path(
 
 
 class _SeenOfLock:
-    """What one search has seen of a lock: its queue up to a place, and holders by what they exclude."""
+    """What one search has seen of a lock: its queue up to a place, and holders by what they exclude.
+
+    Who is in the queue waits for nothing else. So of those ahead of somebody only the holders are given that
+    keep them, or itself, waiting.
+    """
 
     def __init__(self, lock: Lock) -> None:
         self._holders = lock.holders
@@ -670,22 +680,31 @@ class _SeenOfLock:
         self._seen = 0
         self._excluded = 0
 
-    def ahead_of(self, owner: Owner, mine: tuple[Owner, ...]) -> list[Owner]:
-        """Whom ``owner`` waits for here: those queued before it, and holders that exclude it.
+    def ahead_of(
+        self, owner: Owner, wait: LockWait, mine: tuple[Owner, ...]
+    ) -> list[tuple[Owner, Owner, LockWait]]:
+        """For whom ``owner`` waits here: holders, and any of ``mine`` that is queued before it.
 
-        Those that were seen before are left out, but for ``mine``.
+        Each with who waits for it, ``owner`` itself or one queued before it, and by which wait. What was seen
+        before is left out.
         """
         at = self._places[owner]
-        ahead = [queued[0] for queued in self._queue[self._seen : at]]
-        self._seen = max(self._seen, at)
-        excluded = CONFLICTS[self._queue[at][2]]
         for one in mine:
-            if one is not owner and self._holders.get(one, 0) & excluded:
-                return [one]
-        fresh = excluded & ~self._excluded
-        if fresh:
-            self._excluded |= fresh
-            ahead += [one for one, mask in self._holders.items() if mask & fresh and one is not owner]
+            if self._places.get(one, at) < at:
+                return [(one, owner, wait)]
+        ahead: list[tuple[Owner, Owner, LockWait]] = []
+        for waiter, its_wait, mode in self._queue[self._seen : at + 1]:
+            if its_wait.done():
+                continue  # it has failed, and its owner is about to forget it
+            fresh = CONFLICTS[mode] & ~self._excluded
+            if fresh:
+                self._excluded |= fresh
+                ahead += [
+                    (one, waiter, its_wait)
+                    for one, mask in self._holders.items()
+                    if mask & fresh and one is not waiter
+                ]
+        self._seen = max(self._seen, at + 1)
         return ahead
 
 

@@ -120,6 +120,9 @@ class CommitLog(ABC):
         """Call ``callback`` once the log is not full, or takes no more appends."""
         callback()
 
+    def hurry(self) -> None:  # noqa: B027 - most logs have nothing to hurry
+        """Somebody waits for what was appended, and appends nothing meanwhile: it is not to wait for more."""
+
     @abstractmethod
     def flush(self) -> None:
         """Block until everything appended so far is acknowledged; raises what the last one got."""

@@ -53,7 +53,7 @@ def shares(lsns):
 
 
 def paced(**settings):
-    return Place(commit_delay_s=DELAY_S, **settings)
+    return Place(**{"commit_delay_s": DELAY_S, "commit_siblings": 1, **settings})
 
 
 def test_one_client_never_waits_though_others_have_transactions_open():
@@ -167,6 +167,35 @@ def test_an_entry_that_is_not_answered_holds_others_back_for_the_delay_only():
         for bookie in place.cluster.bookies.values():
             bookie.resume()
         assert shares([await one for one in appends]) == [1, 2, 2, 2]
+
+    place.run(program)
+
+
+def test_what_somebody_waits_for_goes_when_nothing_is_on_its_way():
+    place = paced()
+
+    async def program():
+        log = await (await place.node("a")).lead(1, open_transactions=Open())
+        await crowd(log)
+        end, append = log.end, log.append(transaction(2))
+        await passes()
+        assert log.end == end
+        log.hurry()
+        assert log.end > end
+        end, behind = log.end, log.append(transaction(3))
+        await passes()
+        log.hurry()
+        await passes()
+        assert log.end == end  # the entry before is on its way
+        await append
+        assert log.end > end
+        await behind
+        log.hurry()  # nothing waits: the next ones gather as ever
+        await crowd(log)
+        end, append = log.end, log.append(transaction(4))
+        await passes()
+        assert log.end == end
+        await append
 
     place.run(program)
 

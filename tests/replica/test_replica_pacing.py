@@ -6,11 +6,13 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+from herdpy.log import LSN, Append, LoggedTransaction
 from herdpy.log.bookkeeper import LedgerLogSettings
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica import leading
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.node import ClusterSettings
+from herdpy_server.sessions.answer_checks import AnswerChecks
 from herdpy_server.tablespace.locks import LockTable
 from herdpy_server.tablespace.tablespace import Transaction
 from herdpy_server.tablespace_host import DatabaseSettings
@@ -51,3 +53,21 @@ def test_the_log_counts_the_transactions_that_have_locks() -> None:
     assert led["open_transactions"]() == 1
     locks.release_all(owner)
     assert led["open_transactions"]() == 0
+
+
+def test_a_session_that_waits_for_what_it_has_read_hurries_the_log() -> None:
+    hurried: list[str] = []
+
+    async def read(pending: bool) -> None:
+        append = Append(LoggedTransaction(0, []))
+        append.resolve(LSN(1, 1))
+        tablespace = SimpleNamespace(
+            durable_of=lambda _position: append if pending else None,
+            log=SimpleNamespace(hurry=lambda: hurried.append("hurried")),
+        )
+        await AnswerChecks(cast(Any, tablespace), cast(Any, None))._read_durable(5)
+
+    asyncio.run(read(False))
+    assert hurried == []
+    asyncio.run(read(True))
+    assert hurried == ["hurried"]

@@ -251,6 +251,10 @@ class LeaderLog(LoopLog):
     def when_roomy(self, callback: Callable[[], object]) -> None:
         self._pauses.when_roomy(callback)
 
+    def hurry(self) -> None:
+        """As ``CommitLog.hurry``: what waits goes as soon as no entry is in flight."""
+        self._sender.want()
+
     async def room(self) -> None:
         """Return when less is queued than ``max_queued_bytes``, or the log takes no more appends."""
         await self._pauses.room()

@@ -8,6 +8,8 @@ held back for a moment, as PostgreSQL's ``commit_delay`` does:
 - When something came during the last flight, the next entry gathers. It goes when enough transactions wait,
   when so few transactions are open that waiting is not worth it, and at the latest ``commit_delay_s`` after
   the first of them came.
+- When somebody waits for what waits, and does not commit meanwhile, it goes, too: a transaction that has read
+  it holds locks that others may want.
 - While an entry is on its way what comes gathers in any case, and at the latest goes at the same time.
 
 What waits is always seen to again: by the answer to an entry that is on its way, by the timer, or by the
@@ -44,7 +46,7 @@ class Pacing:
         self._go = go
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_overdue = False
+        self._is_overdue = self._is_wanted = False
         self._gathers = False  # the last entry waited for others, or could have
         self._sent = 0  # how many transactions it has
         self._came = False  # something came since it was sent, while it or another was on its way
@@ -59,11 +61,17 @@ class Pacing:
             return True
         if under_way:
             self._came = True
-        elif not self._delay_s or not self._is_crowded() or self._open_transactions() < self._siblings:
+        elif self._is_wanted or not self._is_worthwhile():
             return True
         if self._timer is None and self._delay_s:
             self._timer = self._loop.call_later(self._delay_s, self.hurry)
         return False
+
+    def _is_worthwhile(self) -> bool:
+        """Whether more may come soon."""
+        if not self._delay_s or not self._is_crowded():
+            return False
+        return self._open_transactions() >= self._siblings
 
     def _is_crowded(self) -> bool:
         """Whether others commit, too: something came during the last flight, or several were in it."""
@@ -75,8 +83,13 @@ class Pacing:
         self._sent = transactions
         self._came = False
         if is_all:
-            self._is_overdue = False
+            self._is_overdue = self._is_wanted = False
             self.stop()
+
+    def want(self) -> None:
+        """Somebody waits for what waits: it goes when nothing is on its way."""
+        self._is_wanted = True
+        self._go()
 
     def hurry(self) -> None:
         """What waits has waited long enough."""

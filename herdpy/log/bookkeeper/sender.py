@@ -277,6 +277,11 @@ class Sender:
         if self._queue:
             self._pacing.hurry()
 
+    def want(self) -> None:
+        """Send what waits as soon as nothing is on its way, without waiting for more."""
+        if self._queue:
+            self._pacing.want()
+
     def pump(self) -> None:
         """Send what may be sent now."""
         if self.following is not None and not self.flights and self.writer is not None:

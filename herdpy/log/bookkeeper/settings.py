@@ -57,7 +57,8 @@ class LedgerLogSettings:
             ``commit_delay_s`` while others commit: see ``pacing``.
         commit_delay_s: how long a commit waits at most for others to share its entry; 0: only for the answer
             to an entry that is in flight. On uvloop it is rounded to milliseconds.
-        commit_siblings: no commit waits for others when fewer transactions than this are open.
+        commit_siblings: no commit waits for others when fewer transactions than this are open. 1: until all
+            have committed, though one that stays open keeps each commit waiting for the whole delay.
         max_queued_bytes: how much may wait to be sent; more appends are refused (LogBusyError).
         max_ledger_bytes, max_ledger_age_s: a ledger past either is followed by another.
         write_patience_s: how long appends wait for bookies or ZooKeeper to be back before they fail.
@@ -77,7 +78,7 @@ class LedgerLogSettings:
     max_in_flight: int = 4
     enough_transactions: int = 32
     commit_delay_s: float = 0.004
-    commit_siblings: int = 1
+    commit_siblings: int = 5
     max_queued_bytes: int = 64 << 20
     max_ledger_bytes: int = 64 << 20
     max_ledger_age_s: float = 3600.0

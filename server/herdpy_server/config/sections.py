@@ -278,7 +278,7 @@ class ClusterSection(Section, frozen=True, kw_only=True):
     commit_siblings: Annotated[
         int,
         whole(1, 1_000_000, "It waits only while so many transactions are open that have changed something."),
-    ] = 1
+    ] = 5
     tablespace: Annotated[str, says("The tablespace that the first start makes.")] = "herdpy"
     expected_replicas: Annotated[int, whole(1, 100, "How many replicas a new tablespace gets.")] = 3
     ensemble: Annotated[

@@ -205,7 +205,7 @@ class Host:
     replace_after_s: float = 600.0
     least_free_bytes: int = 0
     commit_delay_s: float = 0.004
-    commit_siblings: int = 1
+    commit_siblings: int = 5
     cluster: Cluster | None = None
     observer: Observer | None = None
     limits: SessionLimits = field(default_factory=SessionLimits)

@@ -60,7 +60,7 @@ class ClusterSettings:
     replace_after_s: float = 600.0
     least_free_bytes: int = 256 << 20
     commit_delay_s: float = 0.004
-    commit_siblings: int = 1
+    commit_siblings: int = 5
     tablespace: str = "herdpy"
     expected_replicas: int = 3
     ensemble: int = 3

@@ -108,6 +108,7 @@ class AnswerChecks:
     async def _read_durable(self, position: int) -> None:
         append = self.tablespace.durable_of(position)
         if append is not None:
+            self.tablespace.log.hurry()  # this session may hold locks meanwhile
             try:
                 await append
             except LogError as error:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
 
 import herdpy
 from herdpy.codec.arrow_bytes import images_to_batch
@@ -416,6 +417,17 @@ def test_damaged_changes_remove_their_segment(filled: Path, seed: int, found: li
         assert files(filled) == []
         assert connection.execute(SUMS).fetchall() == by_rows(connection)
     assert not found
+
+
+@pytest.mark.parametrize("body", [b"\x01", b"\x93\x01\x02\x03", b""])
+def test_changes_of_another_version_remove_their_segment(filled: Path, body: bytes) -> None:
+    head = segments._HEAD.pack(len(body), xxh3_64_intdigest(body))
+    with connected(filled) as connection:
+        connection.execute("UPDATE t SET b = 1000 WHERE a = 5")
+    files(filled)[0].with_suffix(".changes").write_bytes(head + body)
+    with connected(filled) as connection:
+        assert files(filled) == []
+        assert connection.execute(SUMS).fetchall() == by_rows(connection)
 
 
 def test_damage_that_is_met_while_reading_is_removed(filled: Path) -> None:

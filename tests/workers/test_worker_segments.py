@@ -43,6 +43,8 @@ def test_what_one_worker_built_another_maps(tmp_path: Path, on_loop: Any) -> Non
             await by_both(database, GROUPED)
             assert not mapped(database)
             await until(lambda: kept(database))
+            (path,) = (tmp_path / "store" / "columns").glob("*.columns")
+            assert database.store.segment_bytes == path.stat().st_size
             await killed(database)
             await by_both(database, GROUPED)
             assert mapped(database)

@@ -112,6 +112,11 @@ _OF_BODIES: Sequence[tuple[str, str, Callable[[OpenReplica], float]]] = (
         lambda opened: opened.store.memtable_bytes,
     ),
     (
+        "herdpy_replica_column_segment_bytes",
+        "Bytes of the files of columns that queries read.",
+        lambda opened: opened.store.segment_bytes,
+    ),
+    (
         "herdpy_replica_checkpoint_lag_seconds",
         "Time since the store had all applied changes.",
         lambda opened: time.monotonic() - opened.checkpointer.caught_up_at,
@@ -402,6 +407,11 @@ def _store(database: ServedDatabase) -> Iterator[Family]:
         "herdpy_memtable_bytes",
         "Bytes of changes in memory that a checkpoint has to write.",
         store.memtable_bytes,
+    )
+    yield gauge(
+        "herdpy_column_segment_bytes",
+        "Bytes of the files of columns that queries read.",
+        store.segment_bytes,
     )
     yield gauge("herdpy_memtable_rows", "Rows in memory that a checkpoint has to write.", store.memtable_rows)
     yield gauge(

@@ -216,7 +216,11 @@ def _records(path: Path) -> Iterator[_Changes]:
         body = data[at + _HEAD.size : at + _HEAD.size + nbytes]
         if len(body) != nbytes or xxh3_64_intdigest(body) != checksum:
             return
-        yield msgspec.msgpack.decode(body, type=_Changes)
+        try:
+            changes = msgspec.msgpack.decode(body, type=_Changes)
+        except msgspec.MsgspecError:  # of another version
+            return
+        yield changes
         at += _HEAD.size + nbytes
 
 
@@ -294,10 +298,12 @@ class SegmentKeeper:
         self._lock = threading.Lock()
         self._kept: dict[int, _Kept] = {}
         self._tracks: dict[int, _Track] = {}
-        if files.directory.exists():
+        try:
             for path in files.directory.glob(f"*{_PARTIAL}"):
                 _remove(path)
             self.tend()
+        except OSError as error:
+            logger.warning("columns of tables are not kept in files: %s", error)
 
     @property
     def nbytes(self) -> int:

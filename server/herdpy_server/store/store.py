@@ -400,6 +400,11 @@ class Store:
         """About what those take of memory."""
         return self.memory.nbytes
 
+    @property
+    def segment_bytes(self) -> int:
+        """How large the files of columns are that hold."""
+        return 0 if self.segments is None else self.segments.nbytes
+
     def flush(self) -> LSN:
         """Write what is applied to LMDB, synced; returns the new ``durable``.
 

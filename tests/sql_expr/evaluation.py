@@ -10,7 +10,7 @@ from typing import Any
 import sqlglot
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NoQueries, NotOwn, Params, bind, compile_expr, settle, sql_type
+from herdpy_sql.expr import NoQueries, Params, bind, compile_expr, settle, sql_type
 from herdpy_sql.expr.nodes import ColumnRef, Expr, foreign_reason
 from herdpy_sql.parse.parser import HerdPostgres
 from herdpy_sql.storage import Clock
@@ -61,8 +61,6 @@ def answer(
         return str(SqlType(expr.type.base)), None if value is None else to_text(expr.type)(value)
     except SqlError as error:
         return "error", error.sqlstate
-    except NotOwn as reason:
-        return "not own", reason.reason
 
 
 def datums(types: dict[str, SqlType], texts: dict[str, str | None]) -> tuple[Any, ...]:

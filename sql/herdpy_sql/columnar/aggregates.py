@@ -9,14 +9,12 @@ extends.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from herdpy_sql.columnar import casts, emit, set_returning
-from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar import casts, emit
+from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.comparisons import direction, order_key, sort_key
 from herdpy_sql.columnar.emit import EMITTERS, Emitter
 from herdpy_sql.duck import INTEGERS, MAX_DIGITS, Typed, numeric_text
@@ -26,7 +24,7 @@ from herdpy_sql.expr.rows import is_document
 from herdpy_sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, TEXT, Base
 
 if TYPE_CHECKING:
-    from herdpy_sql.columnar.scope import Scope
+    pass
 
 
 @dataclass(slots=True)
@@ -85,13 +83,23 @@ def _aggregate(emitter: Emitter, expr: n.Aggregate) -> Typed:
         parts, found = _applied(emitter, expr, Frame())
     finally:
         scope.grouped = grouped
-    set_returning.refuse_in_arguments(parts, "aggregate")
+    _refuse_rows(parts)
     if any(part.agg for part in parts):
         raise SqlError("42803", "aggregate function calls cannot be nested")
     if any(part.window for part in parts):
         raise SqlError("42803", "aggregate function calls cannot contain window function calls")
     outer = frozenset(v for part in parts for v in part.vars if v[0] != scope.number)
     return replace(found, vars=outer, agg=True)
+
+
+def _refuse_rows(parts: Sequence[Typed]) -> None:
+    """SqlError 0A000 for a set-returning function among the arguments of an aggregate."""
+    if any(part.setof for part in parts):
+        raise SqlError(
+            "0A000",
+            "aggregate function calls cannot contain set-returning function calls",
+            hint="You might be able to move the set-returning function into a LATERAL FROM item.",
+        )
 
 
 def over_window(emitter: Emitter, expr: n.Aggregate, over: str) -> Typed:
@@ -150,15 +158,16 @@ _ORDERED_SETS = {"mode": _mode, "percentile_cont": _percentile_cont, "percentile
 EMITTERS[n.Aggregate] = _aggregate
 
 
-@handles(exp.Grouping)
-def _grouping(binder: Binder, node: Any, scope: Scope) -> Typed:
-    parts = binder.bind_all(node.expressions, scope)
+def _grouping(emitter: Emitter, expr: n.Grouping) -> Typed:
+    parts = [emitter.emit(arg) for arg in expr.args]
     if any(p.vars for p in parts):
         raise SqlError(
             "42803", "arguments to GROUPING must be grouping expressions of the associated query level"
         )
     return Typed(f"CAST(grouping({', '.join(p.sql for p in parts)}) AS INTEGER)", INTEGER, agg=True)
 
+
+EMITTERS[n.Grouping] = _grouping
 
 _GROWTH = 12  # digits that a sum may gain: 10^12 rows
 

@@ -1,8 +1,7 @@
-"""The binder: walks a sqlglot tree and gives each node its meaning, scope by scope.
+"""The state of one translation: what queries are bound with, and what they bring along.
 
-``bind`` dispatches on the node's class to the handlers that ``trees``, ``conditions``, ``aggregates``,
-``windows`` and others register; a node without a handler is not supported (0A000), so nothing that is not
-known here can reach DuckDB. ``queries`` binds SELECTs and FROM.
+``queries`` binds SELECTs and FROM, ``trees`` the expressions in them; both are given to the binder, so that
+nothing below imports them.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ class QueryHandler(Protocol):
     ) -> BoundQuery: ...
 
 
-HANDLERS: dict[type[exp.Expression], Handler] = {}
-
 MAX_PARAMETER = 9000
 """Numbers above it are marks of ours."""
 TRANSACTION_US = 9001
@@ -66,23 +63,13 @@ class Surrogate:
     scale: int
 
 
-def handles(*classes: type[exp.Expression]) -> Callable[[Handler], Handler]:
-    """Register a handler for node classes."""
-
-    def register(handler: Handler) -> Handler:
-        for cls in classes:
-            HANDLERS[cls] = handler
-        return handler
-
-    return register
-
-
 @dataclass(slots=True)
 class Binder:
     """State of one translation.
 
     Attributes:
         bind_query: binds the queries inside others, for the modules below ``queries``.
+        bind_expression: binds an expression to a typed tree, and gives DuckDB's text of it (``trees``).
         daring: from DARING on, NUMERIC results that might have more digits than a DECIMAL are computed as one
             nevertheless, and BOLD ones of short operands in 64 bits; DuckDB tells when one does not fit.
         dared: how daring the result is at least in one place.
@@ -92,6 +79,7 @@ class Binder:
 
     catalog: Catalog
     bind_query: QueryHandler
+    bind_expression: Handler
     zone: str = "UTC"
     given: Mapping[str, Given] = field(default_factory=dict)
     params: Params = field(default_factory=Params)
@@ -140,15 +128,12 @@ class Binder:
 
     def bind(self, node: exp.Expression, scope: Scope) -> Typed:
         """The node's meaning; SqlError when it has none."""
-        handler = HANDLERS.get(type(node))
-        if handler is None:
-            raise unsupported(node)
         self.depth += 1
         if self.depth > 200:
             raise SqlError("54001", "statement is nested too deeply")
-        result = handler(self, node, scope)
+        result = self.bind_expression(self, node, scope)
         self.depth -= 1
-        return self.finished(result, scope)
+        return result
 
     def finished(self, result: Typed, scope: Scope) -> Typed:
         """What those around an expression see of it: one that is grouped by is a value of the group."""
@@ -192,16 +177,3 @@ def too_complex(length: int) -> SqlError:
         f"statement is too complex: the query made of it has {length} characters, and {MAX_TEXT} are allowed",
         hint="Split the expression, or compute parts of it in a subquery or a table.",
     )
-
-
-def unsupported(node: exp.Expression) -> SqlError:
-    """0A000, naming the thing."""
-    name = type(node).__name__
-    if isinstance(node, (exp.ReadCSV, exp.ReadParquet)):
-        name = "read_csv" if isinstance(node, exp.ReadCSV) else "read_parquet"
-        return SqlError("42883", f"function {name} does not exist")
-    if isinstance(node, (exp.HexString, exp.BitString)):
-        return SqlError("0A000", "bit strings are not supported")
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this).lower()
-    return SqlError("0A000", f"{name} is not supported")

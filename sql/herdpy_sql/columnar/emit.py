@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, literals
+from herdpy_sql.columnar import casts, engine, literals
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US
 from herdpy_sql.columnar.comparisons import comparable_texts, order_key
 from herdpy_sql.columnar.macros import BARE, copies
@@ -29,6 +29,7 @@ from herdpy_sql.expr.binder import LIST, as_condition
 from herdpy_sql.expr.calls import STACK
 from herdpy_sql.expr.coerce import coerce as coerced
 from herdpy_sql.expr.coerce import unify as unified
+from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.rows import ROW
 from herdpy_sql.library import Resolved
 from herdpy_sql.types import BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType, array_of
@@ -427,7 +428,7 @@ def _is_truth(emitter: Emitter, expr: n.IsTruth) -> Typed:
 _NULL = Typed("NULL", UNKNOWN, null=True)
 
 
-def _aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str, *, loose: bool = False) -> list[Typed]:
+def aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str, *, loose: bool = False) -> list[Typed]:
     """:func:`_of_one_form`; NotColumnar for arrays of different dimensions, of which DuckDB makes no list."""
     parts = _of_one_form(emitter, exprs, loose=loose)
     if len(_dimensions(exprs, parts)) > 1:
@@ -469,7 +470,7 @@ def _branches(emitter: Emitter, expr: n.Case, subject: Typed | None) -> Typed:
     if subject is not None:
         emitter.operands.append(subject)
     conditions = [emitter.emit(when) for when, _ in expr.whens]
-    parts = _aligned(emitter, [expr.default, *(then for _, then in expr.whens)], "CASE")
+    parts = aligned(emitter, [expr.default, *(then for _, then in expr.whens)], "CASE")
     if subject is not None:
         emitter.operands.pop()
     last, *results = steady(parts, *conditions)
@@ -488,7 +489,7 @@ def _operand(emitter: Emitter, expr: n.CaseOperand) -> Typed:
 
 
 def _coalesce(emitter: Emitter, expr: n.Coalesce) -> Typed:
-    parts = steady(_aligned(emitter, expr.args, "COALESCE"))
+    parts = steady(aligned(emitter, expr.args, "COALESCE"))
     first = parts[0]
     result = typed(f"coalesce({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
     if first.scale_sql is not None:
@@ -504,7 +505,7 @@ def _of_shape(x: Typed, part: Typed) -> Typed:
 
 def _extreme(emitter: Emitter, expr: n.Extreme) -> Typed:
     word = "greatest" if expr.greatest else "least"
-    parts = steady(_aligned(emitter, expr.args, word.upper()))
+    parts = steady(aligned(emitter, expr.args, word.upper()))
     first = parts[0]
     if first.is_text_numeric:
         return typed(f"pg_num{word}([{', '.join(p.sql for p in parts)}])", first.type, *parts)
@@ -541,6 +542,16 @@ def _field(emitter: Emitter, expr: n.RowField) -> Typed:
     return replace(one, name=expr.name)
 
 
+def _collated(emitter: Emitter, expr: n.Collated) -> Typed:
+    x, name = emitter.emit(expr.arg), engine.collation(expr.name)
+    return typed(f"({x.sql} COLLATE {name})", expr.type, x)
+
+
+def _sequence_call(emitter: Emitter, expr: n.SequenceCall) -> Typed:
+    """Queries that call one are taken apart before (``plan.sequences``); elsewhere there is none."""
+    raise no_function(expr.name, [arg.type for arg in expr.args])
+
+
 EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.Const: _constant,
     n.Param: _parameter,
@@ -565,6 +576,8 @@ EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.Extreme: _extreme,
     n.NullIf: _nullif,
     n.RowField: _field,
+    n.SequenceCall: _sequence_call,
+    n.Collated: _collated,
 }
 
 
@@ -611,7 +624,7 @@ def unify(binder: Binder, parts: Sequence[Typed], what: str, *, loose: bool = Fa
     ``loose`` drops that (where rows are compared anyway).
     """
     _, exprs = unified([*map(entered, parts)], binder.params, what)
-    return _aligned(Emitter(binder), exprs, what, loose=loose)
+    return aligned(Emitter(binder), exprs, what, loose=loose)
 
 
 def invoke(binder: Binder, found: Resolved, arguments: list[Typed]) -> Typed:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts, emit, grouping, relations, trees
-from herdpy_sql.columnar.binder import Binder, unsupported
+from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.comparisons import direction_of, group_key, order_key
 from herdpy_sql.columnar.emit import Emitted, unify
@@ -27,7 +27,7 @@ from herdpy_sql.columnar.with_queries import bind_with
 from herdpy_sql.duck import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.output_names import output_name
-from herdpy_sql.expr.syntax import identifier, is_row
+from herdpy_sql.expr.syntax import identifier, is_row, unsupported
 from herdpy_sql.types import BIGINT, TEXT, Base, need_equality, need_ordering
 
 if TYPE_CHECKING:

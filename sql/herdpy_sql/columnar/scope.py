@@ -17,6 +17,8 @@ from herdpy_sql.types import Base, SqlType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sqlglot import exp
+
     from herdpy_sql.catalog import ColumnOrigin, Table
 
 
@@ -105,7 +107,7 @@ class Scope:
         self.clause = "FROM"
         self.groups: set[str] = set()
         self.grouped = False
-        self.windows: dict[str, object] = {}
+        self.windows: dict[str, exp.Expression] = {}
         self.aliases: dict[str, Typed] = {}
         self.outer_vars: set[tuple[int, str, int]] = set()
 

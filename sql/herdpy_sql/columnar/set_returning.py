@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, emit
-from herdpy_sql.columnar.binder import HANDLERS, Binder
+from herdpy_sql.columnar import emit
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.emit import EMITTERS, Emitter
 from herdpy_sql.columnar.routines import full_type, types_of
 from herdpy_sql.columnar.scope import Col, FromItem, Rel, Scope
+from herdpy_sql.columnar.trees import tree_binder
 from herdpy_sql.duck import INTEGERS, Typed, duck_type, elements, numeric_text, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.coerce import common_type
+from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.resolve import no_function
+from herdpy_sql.expr.set_returning import SERIES
+from herdpy_sql.expr.set_returning import series as bound_series
+from herdpy_sql.expr.set_returning import unnested as bound_unnested
 from herdpy_sql.expr.syntax import identifier, named_call
 from herdpy_sql.library import resolve
-from herdpy_sql.types import BIGINT, INTEGER, INTERVAL, NUMERIC, TIMESTAMP, Base, SqlType
+from herdpy_sql.types import BIGINT, Base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SERIES = (exp.GenerateSeries, exp.ExplodingGenerateSeries)
-_TIMES = (Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ)
 _ONE = "'1'"
 
 
@@ -47,38 +50,32 @@ class Listed:
 
 def series(binder: Binder, node: Any, scope: Scope) -> Listed:
     """generate_series over integers, NUMERIC or times; SqlError 42883 for other arguments."""
-    nodes = [node.args[part] for part in ("start", "end", "step") if node.args.get(part) is not None]
-    parts = binder.bind_all(nodes, scope)
-    type_ = _series_type(parts)
-    if type_.base in _TIMES:
-        if len(parts) < 3:
-            raise no_function("generate_series", types_of(*parts))
-        ends = [emit.cast(binder, x, type_) for x in parts[:2]]
-        parts = [*ends, emit.coerce(binder, parts[2], INTERVAL)]
-    else:
-        parts = [emit.coerce(binder, x, type_) for x in parts]
-    steps = [part.sql for part in parts] if len(parts) > 2 else [*(part.sql for part in parts), "1"]
-    text = f"pg_series({', '.join(steps)})"
-    if type_.base is Base.NUMERIC:
-        texts = [numeric_text(x) for x in parts]
-        text = f"pg_numseries({', '.join(texts if len(texts) > 2 else [*texts, _ONE])})"
-    return Listed("generate_series", text, typed("", type_, *parts))
+    return _rows(Emitter(binder, scope), bound_series(tree_binder(binder, scope), node))
 
 
-def _series_type(parts: Sequence[Typed]) -> SqlType:
-    ends = parts[:2]
-    bases = [x.base for x in ends]
-    if any(base in _TIMES for base in bases):
-        dates = all(base is Base.DATE for base in bases)
-        return SqlType(Base.TIMESTAMPTZ) if dates or Base.TIMESTAMPTZ in bases else TIMESTAMP
-    if all(x.unknown for x in parts):
-        return INTEGER
-    type_ = common_type(types_of(*parts), "generate_series")
-    if type_.base is Base.NUMERIC:
-        return NUMERIC
-    if type_.base not in INTEGERS:
-        raise no_function("generate_series", types_of(*parts))
-    return type_
+def _rows(emitter: Emitter, expr: n.SetOf) -> Listed:
+    """The rows of a call that is bound."""
+    parts = [emitter.emit(arg) for arg in expr.args]
+    if expr.name == "unnest":
+        return Listed("unnest", elements(parts[0]), replace(parts[0], array=0))
+    if expr.type.base is Base.NUMERIC:
+        texts = [*map(numeric_text, parts), _ONE][:3]
+        return Listed("generate_series", f"pg_numseries({', '.join(texts)})", typed("", expr.type, *parts))
+    steps = [*(part.sql for part in parts), "1"][:3]
+    return Listed("generate_series", f"pg_series({', '.join(steps)})", typed("", expr.type, *parts))
+
+
+def _in_select_list(emitter: Emitter, expr: n.SetOf) -> Typed:
+    """A call in an expression, once for each of its rows. SqlError 0A000 where none may stand."""
+    assert emitter.scope is not None
+    emitter.scope.refuse_rows()
+    found = _rows(emitter, expr)
+    if found.one.setof:
+        raise SqlError("0A000", "a set-returning function within another one is not supported")
+    return replace(element(found, f"unnest({found.sql})"), setof=True)
+
+
+EMITTERS[n.SetOf] = _in_select_list
 
 
 def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
@@ -109,10 +106,7 @@ def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
 
 def unnested(binder: Binder, node: Any, scope: Scope) -> Listed:
     """The elements of an array."""
-    x = casts.listed(binder, binder.bind(node, scope))
-    if not x.array:
-        raise no_function("unnest", types_of(x))
-    return Listed("unnest", elements(x), replace(x, array=0))
+    return _rows(Emitter(binder, scope), bound_unnested(tree_binder(binder, scope), node))
 
 
 def element(found: Listed, sql: str) -> Typed:
@@ -121,25 +115,6 @@ def element(found: Listed, sql: str) -> Typed:
     if one.base in INTEGERS and found.name == "generate_series":
         sql = f"CAST({sql} AS {duck_type(one.type)})"
     return replace(one, sql=sql, name=found.name, literal=None, null=False, param=None, origin=None)
-
-
-def in_select_list(binder: Binder, node: Any, scope: Scope) -> Typed:
-    """A call in an expression, once for each of its rows. SqlError 0A000 where none may stand."""
-    scope.refuse_rows()
-    found = listed(binder, node, scope)
-    if found.one.setof:
-        raise SqlError("0A000", "a set-returning function within another one is not supported")
-    return replace(element(found, f"unnest({found.sql})"), setof=True)
-
-
-def refuse_in_arguments(parts: Sequence[Typed], what: str) -> None:
-    """SqlError 0A000 for a set-returning function among the arguments of an aggregate."""
-    if any(part.setof for part in parts):
-        raise SqlError(
-            "0A000",
-            f"{what} function calls cannot contain set-returning function calls",
-            hint="You might be able to move the set-returning function into a LATERAL FROM item.",
-        )
 
 
 def rows_from(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> FromItem:
@@ -184,7 +159,3 @@ def _side_by_side(
     for column, name in zip(rel.columns, names, strict=False):
         column.name = name
     return FromItem(f"(SELECT {', '.join(items)}) AS {alias}", [rel], list(rel.columns))
-
-
-for _kind in (*SERIES, exp.Explode):
-    HANDLERS[_kind] = in_select_list

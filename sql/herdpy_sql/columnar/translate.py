@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import emit, queries
-from herdpy_sql.columnar import windows as _windows  # noqa: F401 - registers itself
-from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
+from herdpy_sql.columnar import emit, queries, trees
+from herdpy_sql.columnar.binder import BOLD, MAX_PARAMETER, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.columnar.scope import BoundQuery
@@ -88,8 +87,16 @@ def _translated(
     notes: list[tuple[str, Expr]] | None = None,
 ) -> tuple[ColumnarQuery, int]:
     """As :func:`translate`; and how boldly more digits were taken to fit than are known to."""
-    params = Params(param_types)
-    binder = Binder(catalog, queries.bind_query, given=given or {}, params=params, daring=daring, notes=notes)
+    params = Params(param_types, MAX_PARAMETER)
+    binder = Binder(
+        catalog,
+        queries.bind_query,
+        trees.text_of,
+        given=given or {},
+        params=params,
+        daring=daring,
+        notes=notes,
+    )
     try:
         bound = binder.query(query, None, settle=targets is None)
     except RecursionError:

@@ -1,38 +1,25 @@
-"""Binding to typed trees: ``expr``'s binder, in a query of the columnar engine.
+"""Typed trees in a query of the columnar engine: what ``expr`` binds in its scopes, and DuckDB's text of it.
 
-The handlers of own plans bind the classes of syntax in ``_BOUND``, and ``emit`` makes DuckDB's text of the
-tree. All other syntax goes back to the columnar binder, and what that gives stands in the tree as an
-``Emitted`` node.
+``_Place`` is what the names mean there; ``emit`` and those above it make the text.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
-
 from sqlglot import exp
 
-from herdpy_sql.collations import collation_name
 from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401 - registers itself
-from herdpy_sql.columnar import engine
-from herdpy_sql.columnar.binder import MAX_PARAMETER, Binder, handles
-from herdpy_sql.columnar.emit import Emitted, emit, entered
+from herdpy_sql.columnar import windows as _windows  # noqa: F401 - registers itself
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.emit import Emitted, emit
 from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, Rel, Scope, from_column, table_column
 from herdpy_sql.columnar.subqueries import BoundInnerQuery, inner_query
 from herdpy_sql.duck import Typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import calls, conditions
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.aggregates import AGGREGATE_CALLS
-from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
-from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.subqueries import SUBQUERIES
-from herdpy_sql.expr.syntax import NAMES, bare
+from herdpy_sql.expr.binder import ExprBinder
+from herdpy_sql.expr.binding import tree_binder as expr_binder
 from herdpy_sql.types import BOOLEAN
-
-if TYPE_CHECKING:
-    from herdpy_sql.expr.binder import Handler
 
 
 class _Place:
@@ -92,23 +79,28 @@ class _Place:
             where = "JOIN conditions" if clause == "JOIN/ON" else clause
             raise SqlError("42803", f"aggregate functions are not allowed in {where}")
 
-    def bound(self, tree: ExprBinder, node: exp.Expression) -> n.Expr:
-        """What the columnar binder makes of other syntax."""
-        return entered(self.binder.bind(node, self.scope), node)
+    def refuse_window(self) -> None:
+        """SqlError 42P20 in WHERE and the like."""
+        clause = self.scope.clause
+        if clause in ("WHERE", "JOIN/ON", "GROUP BY", "HAVING", "LIMIT"):
+            where = "JOIN conditions" if clause == "JOIN/ON" else clause
+            raise SqlError("42P20", f"window functions are not allowed in {where}")
+
+    def window(self, name: str) -> exp.Expression:
+        """The window of the SELECT's WINDOW clause. SqlError 42704."""
+        found = self.scope.windows.get(name)
+        if found is None:
+            raise SqlError("42704", f'window "{name}" does not exist')
+        return found
 
 
 def tree_binder(binder: Binder, scope: Scope) -> ExprBinder:
     """The binder of trees that stand in ``scope``."""
-    place = _Place(binder, scope)
-    return ExprBinder(place, binder.params, _BOUND, place.bound, binder.depth)
+    return expr_binder(_Place(binder, scope), binder.params, binder.depth)
 
 
 def bound(binder: Binder, node: exp.Expression, scope: Scope) -> tuple[n.Expr, Typed]:
     """The tree of an expression, and DuckDB's text of it."""
-    node = bare(node)
-    if type(node) not in _BOUND:
-        x = binder.bind(node, scope)
-        return entered(x, node), x
     tree = tree_binder(binder, scope).bind(node)
     return tree, emit(binder, tree, scope)
 
@@ -123,57 +115,6 @@ def condition(binder: Binder, node: exp.Expression, scope: Scope, clause: str) -
 _LABELS = {"WHERE": "Condition", "HAVING": "Condition of groups", "JOIN/ON": "Condition of join"}
 
 
-def _anonymous(tree: ExprBinder, node: Any) -> n.Expr:
-    """A call. SqlError 42883."""
-    name = str(node.this).lower()
-    found = None if name in calls.SEQUENCE_FUNCTIONS else calls.anonymous(tree, node)
-    if found is None:
-        raise no_function(name, [tree.bind(arg).type for arg in node.expressions])
-    return found
-
-
-def _collate(tree: ExprBinder, node: exp.Collate) -> n.Expr:
-    """COLLATE, also of a language's collation, which DuckDB has."""
-    name = engine.collation(collation_name(node.expression))
-    arg = tree.collated(node)
-    return arg if name is None else n.Call(arg.type, _collation(name), (arg,))
-
-
-@functools.lru_cache(maxsize=256)
-def _collation(name: str) -> n.Function:
-    return n.Function(
-        "collate", lambda text: text, duck=f"({{0}} COLLATE {name})", foreign=f"collation {name}"
-    )
-
-
-def _parameter(tree: ExprBinder, node: Any) -> n.Expr:
-    found = tree.parameter(node)
-    if isinstance(found, n.Param) and found.number > MAX_PARAMETER:
-        raise SqlError("42P02", f"there is no parameter ${found.number}")
-    return found
-
-
-def _apart(tree: ExprBinder, node: Any, handler: Any) -> n.Expr:
-    place = tree.scope
-    assert isinstance(place, _Place)
-    return entered(handler(place.binder, node, place.scope), node)
-
-
-_OTHERS = {exp.Window}
-_CALLED = (*NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval)
-_BOUND: dict[type, Handler] = {
-    **dict.fromkeys(_CALLED, calls.bind_call),
-    **{kind: handler for kind, handler in LEAVES_AND_OPERATORS.items() if kind not in _OTHERS},
-    **conditions.CONDITIONS,
-    **calls.CALLS,
-    **SUBQUERIES,
-    **AGGREGATE_CALLS,
-    exp.Anonymous: _anonymous,
-    exp.Collate: _collate,
-    exp.Parameter: _parameter,
-}
-
-
-@handles(exp.Paren, *_BOUND)
-def _tree(binder: Binder, node: Any, scope: Scope) -> Typed:
+def text_of(binder: Binder, node: exp.Expression, scope: Scope) -> Typed:
+    """DuckDB's text of an expression."""
     return emit(binder, tree_binder(binder, scope).bind(node), scope)

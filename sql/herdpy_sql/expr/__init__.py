@@ -9,8 +9,8 @@
     walk, columns_used, is_constant, is_volatile, split_conjuncts, remap_columns
 
 ``ColumnScope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
-of ``$1``... in ``.types``. Wrong SQL raises SqlError; valid SQL that is not evaluated exactly here
-raises :class:`NotOwn`. Nothing here does I/O.
+of ``$1``... in ``.types``. Wrong SQL raises SqlError. A tree may have what own plans
+do not evaluate (``nodes.foreign_reason``). Nothing here does I/O.
 """
 
 from herdpy_sql.expr.binder import ColumnScope, NoColumns, NoQueries
@@ -19,7 +19,6 @@ from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import Compiled, compile_expr
 from herdpy_sql.expr.conditions import negated
 from herdpy_sql.expr.nodes import (
-    NotOwn,
     children,
     columns_used,
     is_constant,
@@ -41,7 +40,6 @@ __all__ = [
     "Compiled",
     "NoColumns",
     "NoQueries",
-    "NotOwn",
     "Params",
     "bind",
     "children",

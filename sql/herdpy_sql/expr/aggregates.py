@@ -217,7 +217,7 @@ def bind_aggregate(binder: ExprBinder, node: Any) -> n.Aggregate:
     if found is None:
         raise no_function(written.name, [arg.type for arg in args])
     fitted, result = found
-    keys = () if written.order is None else _sort_keys(binder, written.order)
+    keys = () if written.order is None else order_items(binder, written.order)
     return n.Aggregate(result, name, tuple(fitted), keys, test, written.distinct)
 
 
@@ -265,7 +265,8 @@ def _argument(binder: ExprBinder, name: str, node: Any) -> n.Expr:
     return binder.bind(node)
 
 
-def _sort_keys(binder: ExprBinder, order: exp.Order) -> tuple[n.OrderItem, ...]:
+def order_items(binder: ExprBinder, order: exp.Order) -> tuple[n.OrderItem, ...]:
+    """ORDER BY of an aggregate or a window. SqlError 42883 for a type without an order."""
     return tuple([_sort_key(one, binder.typed(one.this)) for one in order.expressions])
 
 
@@ -293,6 +294,11 @@ def _ordered_set(binder: ExprBinder, node: exp.WithinGroup, test: n.Expr | None)
     return n.Aggregate(key.type, name, args, (_sort_key(ordered, key),), test, False)
 
 
-AGGREGATE_CALLS: dict[type, Handler] = dict.fromkeys(
-    (*AGGREGATE_CLASSES, exp.Filter, exp.WithinGroup), aggregate
-)
+def _grouping(binder: ExprBinder, node: exp.Grouping) -> n.Expr:
+    return n.Grouping(t.INTEGER, tuple([binder.bind(one) for one in node.expressions]))
+
+
+AGGREGATE_CALLS: dict[type, Handler] = {
+    **dict.fromkeys((*AGGREGATE_CLASSES, exp.Filter, exp.WithinGroup), aggregate),
+    exp.Grouping: _grouping,
+}

@@ -21,10 +21,10 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import Params, coerce, settle
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.nodes import NotOwn
+from herdpy_sql.expr.nodes import Unread
 from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
 from herdpy_sql.expr.resolve import no_function
-from herdpy_sql.expr.syntax import bare, function_name, identifier, interval_words
+from herdpy_sql.expr.syntax import bare, identifier, interval_words, unsupported
 from herdpy_sql.expr.typenames import of_moment, sql_type
 from herdpy_sql.misspellings import missing_relation
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
@@ -59,7 +59,13 @@ _ARITHMETIC: dict[type, str] = {
 
 
 class ColumnScope(Protocol):
-    """What names mean where an expression stands."""
+    """What names mean where an expression stands.
+
+    Attributes:
+        volatile: own plans evaluate there what is another value each time, as in DEFAULT.
+    """
+
+    volatile: bool
 
     def resolve(self, table: str | None, name: str) -> n.Expr:
         """The column. SqlError 42703 (no such column), 42702 (ambiguous) or 42P01 (no such table)."""
@@ -73,13 +79,21 @@ class ColumnScope(Protocol):
     def refuse_aggregate(self) -> None:
         """SqlError 42803 where no aggregate may stand."""
 
+    def refuse_window(self) -> None:
+        """SqlError 42P20 where no window function may stand."""
+
+    def window(self, name: str) -> exp.Expression:
+        """The window of that name. SqlError 42704."""
+
 
 class NoQueries:
     """What stands where own plans evaluate: no query is bound there, and no relation's row."""
 
+    volatile: bool = False
+
     def query(self, node: exp.Expression) -> n.InnerQuery:
-        """NotOwn."""
-        raise NotOwn("subquery")
+        """Unread: what binds queries is above own plans."""
+        raise Unread("subquery")
 
     def row(self, name: str) -> n.RelationRow | None:
         """None: where a relation's name stands for its rows it is no column."""
@@ -87,6 +101,13 @@ class NoQueries:
 
     def refuse_aggregate(self) -> None:
         """Nothing: own plans do not evaluate the expression around it, and the query's binder refuses it."""
+
+    def refuse_window(self) -> None:
+        """Nothing, as :meth:`refuse_aggregate`."""
+
+    def window(self, name: str) -> exp.Expression:
+        """None is known. SqlError 42704."""
+        raise SqlError("42704", f'window "{name}" does not exist')
 
 
 class NoColumns(NoQueries):
@@ -107,8 +128,7 @@ class ExprBinder:
     """Binds the parts of one expression.
 
     Args:
-        handlers: what binds a node, by the node's class.
-        otherwise: what binds a node of another class.
+        handlers: what binds a node, by the node's class; SqlError 0A000 for nodes of other classes.
         depth: how deep the expression is nested in another one.
     """
 
@@ -117,13 +137,11 @@ class ExprBinder:
         scope: ColumnScope,
         params: Params,
         handlers: Mapping[type, Handler],
-        otherwise: Handler,
         depth: int = 0,
     ) -> None:
         self.scope = scope
         self.params = params
         self._handlers = handlers
-        self._otherwise = otherwise
         self._depth = depth
 
     def bind(self, node: exp.Expression) -> n.Expr:
@@ -133,7 +151,10 @@ class ExprBinder:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SqlError("54001", "statement too complex", detail="The expression is nested too deeply.")
-        result = self._handlers.get(type(node), self._otherwise)(self, node)
+        handler = self._handlers.get(type(node))
+        if handler is None:
+            raise unsupported(node)
+        result = handler(self, node)
         self._depth -= 1
         return result
 
@@ -270,21 +291,12 @@ class ExprBinder:
         return unary("~", self.bind(node.this), self.params)
 
     def collate(self, node: exp.Collate) -> n.Expr:
-        """COLLATE by code point, which is how all text is compared here; others are the columnar engine's."""
+        """COLLATE: by code point is how all text is compared. SqlError 42804 for what is no text."""
         name = collation_name(node.expression)
-        if name.upper() not in BY_CODE_POINT:
-            raise NotOwn(f"collation {name}")
-        return self.collated(node)
-
-    def collated(self, node: exp.Collate) -> n.Expr:
-        """What has the collation. SqlError 42804 for what is no text."""
         arg = settle(self.bind(node.this), self.params)
         if arg.type.base not in _TEXTS:
             raise SqlError("42804", f"collations are not supported by type {arg.type.name}")
-        return arg
-
-    def not_own(self, node: exp.Expression) -> n.Expr:
-        raise NotOwn(function_name(node))
+        return arg if name.upper() in BY_CODE_POINT else n.Collated(arg.type, arg, name)
 
 
 class _Before(n.Foreign, frozen=True):
@@ -342,7 +354,6 @@ LEAVES_AND_OPERATORS: dict[type, Handler] = {
     exp.Cast: ExprBinder.cast,
     exp.Neg: ExprBinder.minus,
     exp.BitwiseNot: ExprBinder.invert,
-    exp.Window: ExprBinder.not_own,
     exp.Collate: ExprBinder.collate,
     **dict.fromkeys(_ARITHMETIC, ExprBinder.arithmetic),
 }

@@ -20,12 +20,12 @@ from herdpy_sql.expr.aggregates import AGGREGATES, aggregate
 from herdpy_sql.expr.binder import LIST
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import binary, library_call
 from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
 from herdpy_sql.expr.rows import MAKERS, made, qualified
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
+    NAMES,
     bare,
     filled,
     function_name,
@@ -35,6 +35,7 @@ from herdpy_sql.expr.syntax import (
     named_call,
     slice_ends,
     subscripts,
+    unsupported,
 )
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.library.arrays import array_of_arrays
@@ -155,15 +156,10 @@ _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "btrim", "": "btrim"}
 
 
 def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
-    """Bind a function call. NotOwn for functions that are not evaluated here."""
-    if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
-        found = anonymous(binder, node)
-        if found is None:
-            raise NotOwn(node.this.lower())
-        return found
+    """A function or operator that syntax has a class of, and the library a name."""
     found = bind_library(binder, node)
     if found is None:
-        raise NotOwn(function_name(node))
+        raise unsupported(node)
     return found
 
 
@@ -186,9 +182,9 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
     return found
 
 
-def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr | None:
-    """A call by a name that sqlglot does not know; None where the library has no such name."""
-    name = node.this.lower()
+def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:
+    """A call by a name that sqlglot does not know. SqlError 42883."""
+    name = str(node.this).lower()
     if name in AGGREGATES:
         return aggregate(binder, node)
     if name in MAKERS:
@@ -199,7 +195,10 @@ def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr | None:
         return _volatile(binder, t.TIMESTAMPTZ, name)
     if name in SEQUENCE_FUNCTIONS:
         return bind_sequence_call(binder, name, node.expressions)
-    return bind_library(binder, node) if name in ROUTINES else None
+    found = bind_library(binder, node) if name in ROUTINES else None
+    if found is None:
+        raise no_function(name, [binder.bind(arg).type for arg in node.expressions])
+    return found
 
 
 def _now(binder: ExprBinder, node: exp.Expression) -> n.Expr:
@@ -302,12 +301,12 @@ def _random(binder: ExprBinder, node: exp.Expression) -> n.Expr:
 
 
 def _volatile(binder: ExprBinder, type_: SqlType, name: str) -> n.Expr:
-    if not getattr(binder.scope, "volatile", False):
-        raise NotOwn(name)
-    return n.Random(type_, name)
+    return n.Random(type_, name, not binder.scope.volatile)
 
 
 CALLS: dict[type, Handler] = {
+    **dict.fromkeys((*NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval), bind_call),
+    exp.Anonymous: anonymous,
     **dict.fromkeys(FUNCTION_CLASSES, known),
     exp.Array: array,
     exp.AtTimeZone: _at_time_zone,

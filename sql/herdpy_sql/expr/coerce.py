@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from herdpy.codec.kinds import sizes_of
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.casts import STRINGS, cast_function, castable
+from herdpy_sql.expr.casts import STRINGS, VECTOR_ELEMENTS, cast_function, castable
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import Cast, Const, Expr, Param
 from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
+from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.reg_types import REG_TYPES
@@ -27,11 +27,13 @@ MAX_PARAMS = 65_535
 class Params:
     """The parameters of one statement: which there are, and the type that each has taken so far.
 
-    ``preset`` are types that the caller knows (UNKNOWN for those it leaves to their places).
+    ``preset`` are types that the caller knows (UNKNOWN for those it leaves to their places); ``most`` is the
+    highest number.
     """
 
-    def __init__(self, preset: Sequence[SqlType] = ()) -> None:
+    def __init__(self, preset: Sequence[SqlType] = (), most: int = MAX_PARAMS) -> None:
         self._types = list(preset)
+        self._most = most
 
     @property
     def types(self) -> tuple[SqlType, ...]:
@@ -40,7 +42,7 @@ class Params:
 
     def use(self, number: int) -> Param:
         """A reference to parameter ``number``. SqlError 42P02 for a number that cannot be."""
-        if not 1 <= number <= MAX_PARAMS:
+        if not 1 <= number <= self._most:
             raise SqlError("42P02", f"there is no parameter ${number}")
         while len(self._types) < number:
             self._types.append(UNKNOWN)
@@ -85,6 +87,12 @@ def coerce(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
             target, expr, cast_function(source, target, explicit=context == "explicit"), context == "explicit"
         )
     )
+
+
+def as_array(expr: Expr, params: Params) -> Expr:
+    """INT2VECTOR and OIDVECTOR as the arrays that they are wherever one is expected; others as they are."""
+    element = VECTOR_ELEMENTS.get(expr.type.base)
+    return expr if element is None else coerce(expr, array_of(element), "implicit", params)
 
 
 def settle(expr: Expr, params: Params) -> Expr:

@@ -18,8 +18,7 @@ from herdpy_sql import types as t
 from herdpy_sql.duck import is_beyond_duck
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.casts import VECTOR_ELEMENTS
-from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
+from herdpy_sql.expr.coerce import Params, as_array, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct, library_call
 from herdpy_sql.expr.resolve import no_operator
@@ -86,8 +85,7 @@ def _operand(binder: ExprBinder, arg: n.Expr, node: exp.Expression) -> n.Expr:
     if array.type.base is Base.UNKNOWN:
         of = t.TEXT if arg.type.base is Base.UNKNOWN else arg.type
         array = coerce(array, array_of(of), "implicit", binder.params)
-    if (numbers := VECTOR_ELEMENTS.get(array.type.base)) is not None:
-        array = coerce(array, array_of(numbers), "implicit", binder.params)
+    array = as_array(array, binder.params)
     if array.type.base is not Base.ARRAY:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     return array

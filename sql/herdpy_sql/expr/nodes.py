@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from herdpy_sql.duck import Typed
 
 
-class NotOwn(Exception):  # noqa: N818 - a signal to the planner, not an error
-    """Valid SQL that own plans do not evaluate exactly: the statement goes to the columnar engine."""
+class Unread(Exception):  # noqa: N818 - a signal within ``expr``
+    """A part whose type its scope does not know: what is around it is not bound further."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -58,10 +58,6 @@ class Function(Struct, frozen=True, eq=False):
     needs_clock: bool = False
     duck: str | Callable[..., Typed] = ""
     foreign: str = ""
-
-
-NOT_OWN = Function("not own", lambda: None)
-"""Stands in signatures for what exists in PostgreSQL and is not evaluated here."""
 
 
 class Expr(Struct, frozen=True):
@@ -258,12 +254,15 @@ class Now(Expr, frozen=True):
 
 
 class Random(Expr, frozen=True):
-    """Another value each time: bound only where ``Scope.volatile`` allows it (DEFAULT).
+    """Another value each time.
 
-    ``name`` is "gen_random_uuid", "random" or "clock_timestamp".
+    Attributes:
+        name: "gen_random_uuid", "random" or "clock_timestamp".
+        of_rows: it stands in a query, which own plans would have to compute again in the same way.
     """
 
     name: str
+    of_rows: bool = False
 
 
 class SequenceCall(Expr, frozen=True):
@@ -308,6 +307,75 @@ class Aggregate(Foreign, frozen=True):
 
     def label(self) -> str:
         return f"aggregate {self.name}{' of different values' if self.distinct else ''}"
+
+
+class FrameEnd(Struct, frozen=True):
+    """An end of a window's frame.
+
+    Attributes:
+        side: PRECEDING or FOLLOWING, of a distance; all of it without one, such as CURRENT ROW.
+        distance: how many rows or groups it is away, or by how much a value differs.
+    """
+
+    side: str
+    distance: Expr | None = None
+
+
+class WindowFrame(Struct, frozen=True):
+    """Which rows around one are in its frame."""
+
+    kind: str
+    start: FrameEnd
+    end: FrameEnd
+    exclude: str
+
+
+class Over(Struct, frozen=True):
+    """The clause of OVER."""
+
+    partition: tuple[Expr, ...]
+    order: tuple[OrderItem, ...]
+    frame: WindowFrame | None
+
+
+class Window(Foreign, frozen=True):
+    """A function over a window; of an aggregate over one, it is the only argument."""
+
+    name: str
+    args: tuple[Expr, ...]
+    over: Over
+
+    def label(self) -> str:
+        return f"window {self.name}"
+
+
+class SetOf(Foreign, frozen=True):
+    """A row of what generate_series() or unnest() gives; a row of those around it for each."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+    def label(self) -> str:
+        return f"set-returning {self.name}"
+
+
+class Grouping(Foreign, frozen=True):
+    """Which of ``args`` are not grouped by in a row, as bits."""
+
+    args: tuple[Expr, ...]
+
+    def label(self) -> str:
+        return "grouping"
+
+
+class Collated(Foreign, frozen=True):
+    """A text that sorts by a language's collation, or by one that does not exist."""
+
+    arg: Expr
+    name: str
+
+    def label(self) -> str:
+        return f"collation {self.name}"
 
 
 class RowField(Foreign, frozen=True):
@@ -373,6 +441,16 @@ _OF_QUERIES = {
     "all": "all rows of subquery",
 }
 
+
+class Unbound(Foreign, frozen=True):
+    """An expression with a part that its scope does not bind (:class:`Unread`); it is of no known type."""
+
+    reason: str
+
+    def label(self) -> str:
+        return self.reason
+
+
 TRUE = Const(BOOLEAN, True)
 FALSE = Const(BOOLEAN, False)
 
@@ -402,6 +480,13 @@ def _of_aggregate(expr: Aggregate) -> tuple[Expr, ...]:
     return (*expr.args, *(one.key for one in expr.order), *test)
 
 
+def _of_window(expr: Window) -> tuple[Expr, ...]:
+    over = expr.over
+    ends = () if over.frame is None else (over.frame.start.distance, over.frame.end.distance)
+    keys = (*over.partition, *(one.key for one in over.order))
+    return (*expr.args, *keys, *(end for end in ends if end is not None))
+
+
 _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     **dict.fromkeys((Call, SequenceCall, Coalesce, Extreme, And, Or), attrgetter("args")),
     **dict.fromkeys((Comparison, Distinct), attrgetter("left", "right")),
@@ -415,6 +500,10 @@ _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     Quantified: attrgetter("arg", "array", "test"),
     Aggregate: _of_aggregate,
     RowField: lambda expr: (expr.row,),
+    Window: _of_window,
+    Grouping: attrgetter("args"),
+    SetOf: attrgetter("args"),
+    Collated: lambda expr: (expr.arg,),
     Subquery: lambda expr: () if expr.test is None else (expr.test,),
 }
 
@@ -455,6 +544,8 @@ def foreign_reason(expr: Expr) -> str:
             if isinstance(one, Call | Cast) and one.function is not None and one.function.foreign:
                 return one.function.foreign
             stack.extend(parts(one))
+        elif type(one) is Random and one.of_rows:
+            return one.name
     return ""
 
 

@@ -11,7 +11,7 @@ from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.casts import STRINGS, castable
 from herdpy_sql.expr.coerce import Params, coerce, settle
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.nodes import NOT_OWN, NotOwn, comparable_as_is
+from herdpy_sql.expr.nodes import comparable_as_is
 from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
 from herdpy_sql.expr.resolve import Signature, choose, no_operator
 from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
@@ -27,8 +27,6 @@ _WIDEST = {base: place for place, base in enumerate(MOMENTS)}
 
 def call(signature: Signature, args: Sequence[n.Expr], params: Params) -> n.Expr:
     """The chosen candidate over its coerced arguments."""
-    if signature.function is NOT_OWN:
-        raise NotOwn(f"{signature.result} of {', '.join(arg.value for arg in signature.args)}")
     coerced = tuple(
         arg if arg.type.base is wanted else coerce(arg, SqlType(wanted), "implicit", params)
         for arg, wanted in zip(args, signature.args, strict=True)

@@ -21,7 +21,7 @@ from herdpy_sql.duck import MAX_DIGITS, Digits, Typed, decimal_text, duck_type, 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import integers, intervals, numeric
 from herdpy_sql.expr.casts import date_to_timestamp
-from herdpy_sql.expr.nodes import NOT_OWN, Function
+from herdpy_sql.expr.nodes import Function
 from herdpy_sql.expr.resolve import Signature
 from herdpy_sql.types import FACTS, Base, SqlType
 from herdpy_sql.values import intervals as spans
@@ -380,15 +380,17 @@ UNARY: dict[str, list[Signature]] = {
     "~": [_same("~", base, lambda value: ~value, 1, "(~{0})") for base in INTS],
 }
 
+_COMPARED = Function("comparison", lambda: None)
+"""Stands where a pair of types alone is asked for."""
 COMPARABLE: list[Signature] = [
-    *(Signature(pair, t.BOOLEAN, NOT_OWN) for pair in product(INTS, INTS)),
-    *(Signature(pair, t.BOOLEAN, NOT_OWN) for pair in product(FLOATS, FLOATS)),
-    *(Signature(pair, t.BOOLEAN, NOT_OWN) for pair in product(MOMENTS, MOMENTS)),
+    *(Signature(pair, t.BOOLEAN, _COMPARED) for pair in product(INTS, INTS)),
+    *(Signature(pair, t.BOOLEAN, _COMPARED) for pair in product(FLOATS, FLOATS)),
+    *(Signature(pair, t.BOOLEAN, _COMPARED) for pair in product(MOMENTS, MOMENTS)),
     *(
-        Signature((base, base), t.BOOLEAN, NOT_OWN)
+        Signature((base, base), t.BOOLEAN, _COMPARED)
         for base, facts in FACTS.items()
         if facts.comparable and base not in {*INTS, *FLOATS, *MOMENTS, B.VARCHAR}
     ),
-    Signature((B.XID, B.INTEGER), t.BOOLEAN, NOT_OWN),
+    Signature((B.XID, B.INTEGER), t.BOOLEAN, _COMPARED),
 ]
 """Pairs of types that ``= <> < <= > >=`` exist for; the comparing itself is ``compile``'s."""

@@ -371,3 +371,16 @@ def is_regclass(node: exp.Expression) -> bool:
         "regclass",
         "pg_catalog.regclass",
     }
+
+
+def unsupported(node: exp.Expression) -> SqlError:
+    """0A000, naming the thing."""
+    name = type(node).__name__
+    if isinstance(node, (exp.ReadCSV, exp.ReadParquet)):
+        name = "read_csv" if isinstance(node, exp.ReadCSV) else "read_parquet"
+        return SqlError("42883", f"function {name} does not exist")
+    if isinstance(node, (exp.HexString, exp.BitString)):
+        return SqlError("0A000", "bit strings are not supported")
+    if isinstance(node, exp.Anonymous):
+        name = str(node.this).lower()
+    return SqlError("0A000", f"{name} is not supported")

@@ -21,7 +21,7 @@ from herdpy_sql.execute.alter_table import AlterNothing, AlterTablePlan, TableCh
 from herdpy_sql.execute.define import detach, duplicate
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.execute.references import validate_foreign_key
-from herdpy_sql.expr import NotOwn, Params, coerce, compile_expr, is_volatile
+from herdpy_sql.expr import Params, coerce, compile_expr, is_volatile
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
@@ -45,7 +45,7 @@ from herdpy_sql.plan.names import (
     refuse_temporary_move,
     with_remarks,
 )
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.rules import (
     bind_check,
     bind_default,

@@ -26,7 +26,7 @@ from herdpy_sql.execute.change import (
     OwnMatches,
     UpdatePlan,
 )
-from herdpy_sql.expr import NotOwn, Params, compile_expr, split_conjuncts
+from herdpy_sql.expr import Params, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import And, ColumnRef, Expr
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.assignment import (
@@ -45,6 +45,7 @@ from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.insert import checked_rows, from_columns
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.returning import Brought, bind_brought, bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import TableScope, in_schema, name_of, quoted, row_columns, table_of

@@ -12,10 +12,10 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import ColumnScope, NotOwn, Params, bind, coerce, compile_expr, settle
-from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.expr import ColumnScope, Params, bind, coerce, compile_expr, settle
+from herdpy_sql.expr.nodes import ColumnRef, foreign_reason
 from herdpy_sql.expr.output_names import output_name
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import NotOwn, bind_own, has_aggregate
 from herdpy_sql.plan.scope import TableScope, name_of
 from herdpy_sql.types import BIGINT, BOOLEAN, Base
 
@@ -74,17 +74,22 @@ def bind_outputs(
     scope: OutputScope,
     params: Params,
     targets: Sequence[SqlType] | None = None,
+    *,
+    aggregates: bool = False,
 ) -> list[tuple[str, Expr]]:
     """The columns of a SELECT list or RETURNING: names and expressions, stars written out.
 
-    ``targets`` are the types that bare literals and parameters take at their places. The caller decides what
-    of the expressions is own.
+    ``targets`` are the types that bare literals and parameters take at their places. NotOwn for what own
+    plans do not evaluate; where there may be ``aggregates``, an expression with one is left to the caller.
     """
     found: list[tuple[str, Expr]] = []
 
     def bind_as(one: exp.Expression) -> Expr:
         target = targets[len(found)] if targets is not None and len(found) < len(targets) else None
-        return settle(bind(one, scope, params, target), params)
+        expr = settle(bind(one, scope, params, target), params)
+        if (reason := foreign_reason(expr)) and not (aggregates and has_aggregate(expr)):
+            raise NotOwn(reason)
+        return expr
 
     for node in nodes:
         if isinstance(node, exp.Star):

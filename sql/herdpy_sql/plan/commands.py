@@ -18,14 +18,14 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.measured import measured
 from herdpy_sql.execute.stages import StagedPlan
-from herdpy_sql.expr import NotOwn, Params, coerce, compile_expr
+from herdpy_sql.expr import Params, coerce, compile_expr
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.objects import CatalogObject, StatisticsDefinition
 from herdpy_sql.parse import Statement, parse
 from herdpy_sql.parse.object_commands import TablespaceCommand
 from herdpy_sql.parse.role_commands import RightCommand, RoleCommand
 from herdpy_sql.plan.columnar import ColumnarSelect
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.scope import TableScope, find_table, own_tables
 from herdpy_sql.types import BIGINT, BOOLEAN, JSON, TEXT, SqlType
 

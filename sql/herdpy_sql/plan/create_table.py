@@ -21,7 +21,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.define import CreateTablePlan
 from herdpy_sql.execute.insert import NO_VALUE, FromQuery, InsertSelectPlan
-from herdpy_sql.expr import NotOwn, compile_expr, sql_type
+from herdpy_sql.expr import compile_expr, sql_type
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.objects import SequenceDefinition
 from herdpy_sql.plan.assignment import null
@@ -34,6 +34,7 @@ from herdpy_sql.plan.names import (
     skips,
     with_remarks,
 )
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.rules import (
     bind_check,
     bind_default,

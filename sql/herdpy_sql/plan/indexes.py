@@ -23,11 +23,11 @@ from herdpy_sql.execute.alter_table import (
     TableChange,
 )
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
-from herdpy_sql.expr import NotOwn, Params, coerce, rebuild, settle, split_conjuncts
+from herdpy_sql.expr import Params, coerce, rebuild, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Between, ColumnRef, Comparison, Const, In, IsNull, Like
 from herdpy_sql.plan.create_table import check_storage_parameter, check_storage_parameters, only, ordered
 from herdpy_sql.plan.names import FreshNames, absent_relation, checked_name, taken, with_remarks
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.rules import is_immutable, rules_of, scalar
 from herdpy_sql.plan.scope import TableScope, find_table, name_of, own_tables, table_of
 from herdpy_sql.types import BOOLEAN

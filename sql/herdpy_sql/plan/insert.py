@@ -34,7 +34,7 @@ from herdpy_sql.execute.insert import (
     OnConflict,
     make_maker,
 )
-from herdpy_sql.expr import NotOwn, Params, compile_expr, split_conjuncts
+from herdpy_sql.expr import Params, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.plan.assignment import (
     assigned,
@@ -48,7 +48,7 @@ from herdpy_sql.plan.assignment import (
 from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import implies, indexed_expression, substituted
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import TableScope, name_of, quoted, table_of

@@ -14,10 +14,11 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockedTable, LockingQuery, LockTablePlan, RowLock, WhenHeld
-from herdpy_sql.expr import NotOwn, compile_expr
+from herdpy_sql.expr import compile_expr
 from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, TABLE_MODES, UPDATE
 from herdpy_sql.plan.clauses import limits_of
 from herdpy_sql.plan.columnar import columnar_select
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.scope import find_table, in_schema, name_of, quoted, row_columns, table_of
 
 if TYPE_CHECKING:

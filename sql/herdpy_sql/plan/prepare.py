@@ -10,7 +10,6 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
-from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.nodes import NotColumnar
 from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.parse import Command, CopyStatement, parse
@@ -26,6 +25,7 @@ from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
 from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.returning import ReturningApart

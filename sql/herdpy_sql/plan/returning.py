@@ -17,11 +17,11 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Column, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import NotOwn, Params
+from herdpy_sql.expr import Params
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
-from herdpy_sql.plan.own import own
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.scope import TableScope, name_of, quoted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def bind_returning(
     scope = TableScope()
     scope.add(alias or target_name(tree, table), table)
     try:
-        outputs = [(name, own(expr)) for name, expr in bind_outputs(node.expressions, scope, params)]
+        outputs = bind_outputs(node.expressions, scope, params)
     except NotOwn as refusal:
         raise ReturningApart(refusal.reason) from None
     columns = output_columns(outputs, scope)
@@ -128,7 +128,7 @@ def bind_brought(
     columns = tuple(Column(f"c{i}", column.type) for i, column in enumerate(computed))
     base = scope.add(BROUGHT, Table(0, BROUGHT, columns, (), "")).base
     try:
-        outputs = [(name, own(expr)) for name, expr in bind_outputs(brought.expressions, scope, params)]
+        outputs = bind_outputs(brought.expressions, scope, params)
     except NotOwn as refusal:
         raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
     found = []

@@ -20,7 +20,6 @@ from herdpy_sql.execute.insert import InsertSelectPlan
 from herdpy_sql.execute.links import comparable, links_of, unique_access
 from herdpy_sql.execute.references import ReferenceView, ReferringChange, ReferringInsert, ReferringPlan
 from herdpy_sql.expr import (
-    NotOwn,
     Params,
     children,
     coerce,
@@ -34,7 +33,7 @@ from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.tokens import OPTIONS, ReferenceOptions
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.scope import TableScope, name_of, table_of
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
 from herdpy_sql.sequences import fresh_name

@@ -14,9 +14,10 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Index, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NoQueries, NotOwn
-from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.expr import NoQueries
+from herdpy_sql.expr.nodes import ColumnRef, Unread
 from herdpy_sql.misspellings import missing_column, missing_relation
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.system_relations import find_relation
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class TableScope(NoQueries):
         found = [item for item in self.items if name in item.table.positions]
         if not found:
             if any(item.alias == name for item in self.items):
-                raise NotOwn(f'the rows of "{name}" as values')
+                raise Unread(f'the rows of "{name}" as values')
             raise missing_column(None, name, self._known())
         if len(found) > 1:
             raise SqlError("42702", f'column reference "{name}" is ambiguous', column=name)

@@ -20,14 +20,15 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.query import Accumulator, AggregatePlan, SelectPlan
-from herdpy_sql.expr import NoQueries, NotOwn, Params, rebuild, settle, split_conjuncts, walk
+from herdpy_sql.expr import NoQueries, Params, rebuild, settle, split_conjuncts, walk
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.aggregates import AGGREGATES
-from herdpy_sql.expr.nodes import Case, ColumnRef, Const, foreign_reason
+from herdpy_sql.expr.nodes import Case, ColumnRef, Const
+from herdpy_sql.expr.syntax import is_row
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
-from herdpy_sql.plan.own import bind_own, own
+from herdpy_sql.plan.own import NotOwn, bind_own, has_aggregate, own
 from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, table_of
 from herdpy_sql.plan.steps import NotWorth, OwnQuery, StepPlanner
 from herdpy_sql.types import BIGINT, BOOLEAN, SqlType
@@ -68,12 +69,9 @@ def bind_select(
     where = tree.args.get("where")
     if where is not None:
         query.where += split_conjuncts(condition(where.this, query.scope, params, "WHERE"))
-    query.outputs = bind_outputs(tree.expressions, query.scope, params, targets)
-    foreign = [expr for _, expr in query.outputs if foreign_reason(expr)]
-    if any(isinstance(one, n.Aggregate) for expr in foreign for one in walk(expr)):
+    query.outputs = bind_outputs(tree.expressions, query.scope, params, targets, aggregates=True)
+    if any(has_aggregate(expr) for _, expr in query.outputs):
         return bind_aggregates(tree, query, catalog, params, settings)
-    for expr in foreign:
-        own(expr)
     _ordering(query, tree, params)
     query.limit, query.offset = limits_of(tree, params)
     query.locking = _locking(query, tree)
@@ -176,6 +174,8 @@ def _ordering(query: OwnQuery, tree: exp.Select, params: Params) -> None:
 
 def _order_expr(query: OwnQuery, node: exp.Expression, params: Params) -> Expr:
     """An output column by number or name, else an expression over the tables."""
+    if is_row(node):
+        raise NotOwn("ORDER BY of a row")
     if isinstance(node, exp.Literal):
         if node.is_string or not str(node.this).isdigit():
             raise SqlError("42601", "non-integer constant in ORDER BY")

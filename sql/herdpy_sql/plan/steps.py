@@ -14,7 +14,7 @@ from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.locking import LockingSelect
 from herdpy_sql.execute.query import JoinedRows, JoinStep, PointSelect, SelectPlan, SortKey
 from herdpy_sql.execute.sources import KeyGet
-from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns, takes_values
+from herdpy_sql.expr import Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.compile import order_of
 from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import (
@@ -28,6 +28,7 @@ from herdpy_sql.plan.access import (
 )
 from herdpy_sql.plan.clauses import output_columns, project
 from herdpy_sql.plan.indexes import has_expressions, substituted
+from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.scope import ScopeItem, TableScope
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.plan.rules import scalar
 from herdpy_sql.types import Base, SqlType
@@ -39,7 +38,7 @@ def condition_text(table: Table, condition: str, *, pretty: bool) -> str | None:
     """The condition between the parentheses of CHECK; ``pretty`` leaves out those that are not needed."""
     try:
         text = _Printer(table, pretty).condition(scalar(condition), top=True)
-    except (_Other, SqlError, NotOwn, RecursionError):  # of a condition of a thousand parts
+    except (_Other, SqlError, RecursionError):  # of a condition of a thousand parts
         return None
     return text
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from herdpy_server.sessions.limits import HeldSize, ResultSize
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import output_converter
+from herdpy_sql.values.python_columns import column_to_python
 from herdpy_sql.values.reg_types import has_labels
 
 if TYPE_CHECKING:
@@ -156,15 +157,25 @@ class Result:
 
     def python_rows(self) -> list[tuple[object, ...]]:
         """The rows as Python objects: dates as ``datetime.date``, UUIDs as ``uuid.UUID`` and so on."""
-        rows = self.rows
         converters = self.converters()
         if not any(converters):
-            return rows  # type: ignore[return-value]
+            return self.rows  # type: ignore[return-value]
+        if self._rows is None and self._table is not None and self.columns is not None:
+            return self._python_rows_of(self._table, self.columns)
+        rows = self.rows
         columns = [
             values if convert is None else [None if v is None else convert(v) for v in values]
             for convert, values in zip(converters, zip(*rows, strict=True), strict=False)
         ]
         return list(zip(*columns, strict=True))
+
+    def _python_rows_of(self, table: pa.Table, columns: tuple[OutputColumn, ...]) -> list[tuple[object, ...]]:
+        """The rows of an Arrow answer, made column by column."""
+        values = [
+            column_to_python(array.combine_chunks(), column.type)
+            for column, array in zip(columns, table.columns, strict=True)
+        ]
+        return list(zip(*values, strict=True))
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table for users, who get the labels of ENUMs and the names of ids."""

@@ -1,4 +1,4 @@
-"""Columns of Python's objects as Arrow arrays: what :func:`input_converter` makes of each, many at once.
+"""Columns of Python's objects as Arrow arrays, and back: what converters make of each value, many at once.
 
 Above ``forms``. executemany brings rows of parameters; an INSERT of them takes whole columns. Where all
 values of a column are of the one Python type that goes with the column's type, Arrow makes the array;
@@ -13,11 +13,20 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import arrow_type, datums_to_array, pc
+from herdpy.codec.arrow import (
+    array_to_datums,
+    arrow_type,
+    datums_to_array,
+    has_type,
+    nulls_of,
+    numbers_of,
+    pc,
+)
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.forms import input_converter
+from herdpy_sql.values.forms import input_converter, output_converter
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 Column = Sequence[object]
@@ -100,3 +109,54 @@ _PLAIN: dict[Base, tuple[type, Callable[[Column, Any], Any]]] = {
 }
 """The Python type of each type whose values Arrow takes as they are, and what makes the array; it raises
 ValueError where the type's own function has to look at them."""
+
+
+def column_to_python(array: Array, sql_type: SqlType) -> list[Any]:
+    """The values of an array of the type's Arrow type as a driver's user gets them.
+
+    Raises:
+        SqlError: 22008, Python has no such date.
+    """
+    if sql_type.element is None and has_type(array, sql_type.field):
+        found = _moments(array, sql_type.base)
+        if found is not None:
+            return found
+    datums, convert = array_to_datums(sql_type.field, array), output_converter(sql_type)
+    return datums if convert is None else [None if one is None else convert(one) for one in datums]
+
+
+def _moments(array: Array, base: Base) -> list[Any] | None:
+    """Dates and timestamps as numpy makes them; None of others, and where Python does not have one."""
+    kinds = _MOMENTS.get(base)
+    if kinds is None or not len(array):
+        return None
+    numbers, unit, least, most = kinds
+    filled = array.fill_null(0) if array.null_count else array
+    values = numbers_of(filled, numbers)
+    if values.min() < least or values.max() > most:
+        return None
+    listed: list[Any] = values.astype("<i8", copy=False).view(unit).tolist()
+    if base is Base.TIMESTAMPTZ:
+        listed = [one.replace(tzinfo=dt.UTC) for one in listed]
+    nulls = nulls_of(array)
+    if nulls is not None:
+        for at in np.flatnonzero(nulls).tolist():
+            listed[at] = None
+    return listed
+
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_TIMESTAMPS = (
+    "<i8",
+    "<M8[us]",
+    (dt.datetime.min - _EPOCH) // _MICROSECOND,
+    (dt.datetime.max - _EPOCH) // _MICROSECOND,
+)
+_DATES = ("<i4", "<M8[D]", (dt.date.min - _EPOCH.date()).days, (dt.date.max - _EPOCH.date()).days)
+_MOMENTS: dict[Base, tuple[str, str, int, int]] = {
+    Base.DATE: _DATES,
+    Base.TIMESTAMP: _TIMESTAMPS,
+    Base.TIMESTAMPTZ: _TIMESTAMPS,
+}
+"""As what numpy sees the values, what it calls their unit, and the first and the last that Python has."""

@@ -244,6 +244,9 @@ class FakeStore:
     def limits(self) -> tuple[()]:
         return ()
 
+    def keep_columns(self) -> None:
+        """There are none."""
+
 
 @given(
     lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 1000)), min_size=1, max_size=8),

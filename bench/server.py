@@ -1,4 +1,4 @@
-"""The server beside a PostgreSQL on the same disk, in one run: pgbench's scripts, COPY, and workers.
+"""The server beside a PostgreSQL on the same disk, in one run: pgbench's scripts, COPY, bulk, and workers.
 
     python bench/server.py [--quick] [--json FILE] [--dir DIRECTORY]
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from answers import measure_answers, measure_idle
+from bulk import measure_bulk
 from measure import Line, in_turn, rate, report
 from workers import measure_workers
 
@@ -131,7 +132,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parts = {"pgbench": measure_pgbench, "copy": measure_copy, "workers": measure_workers}
-    parts |= {"answers": measure_answers, "idle": measure_idle}
+    parts |= {"answers": measure_answers, "idle": measure_idle, "bulk": measure_bulk}
     parser.add_argument("parts", nargs="*", help=f"{' '.join(parts)} (all)")
     parser.add_argument("--quick", action="store_true", help="short runs, one round")
     parser.add_argument("--json", metavar="FILE", help="write the JSON there instead of printing it")

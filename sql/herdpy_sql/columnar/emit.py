@@ -1,9 +1,10 @@
 """From a typed tree to DuckDB's text: a fold, with one function for each class of node.
 
-``trees`` binds syntax to nodes of ``expr.nodes``, which know what an expression means: types, casts and the
+``expr`` binds syntax to nodes of ``expr.nodes``, which know what an expression means: types, casts and the
 operator that was chosen. Here each node becomes a :class:`~herdpy_sql.duck.Typed`, from those of its parts.
 What is decided here is DuckDB's form alone: the DECIMAL of a NUMERIC, the key that JSONB compares by, what is
-computed once. Syntax that the tree does not know yet stands in it as :class:`Emitted`.
+computed once. Columns of relations, and text that queries have made, stand in a tree as :class:`Emitted`.
+``subqueries``, ``aggregates``, ``windows`` and ``set_returning``, above this, have nodes of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from herdpy_sql.duck import Typed, as_text, let, once, steady, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr import operate
-from herdpy_sql.expr.binder import LIST, as_condition
+from herdpy_sql.expr.binder import LIST
 from herdpy_sql.expr.calls import STACK
 from herdpy_sql.expr.coerce import coerce as coerced
 from herdpy_sql.expr.coerce import unify as unified
@@ -42,10 +43,9 @@ if TYPE_CHECKING:
 
 
 class Emitted(n.Foreign, frozen=True, eq=False):
-    """An expression that was bound to DuckDB's text at once, from ``syntax`` or as a column of a relation."""
+    """DuckDB's text that is there already: of a ``column`` of a relation, or what a query has made."""
 
     typed: Typed
-    syntax: exp.Expression | None = None
     column: Col | None = None
 
     def label(self) -> str:
@@ -54,17 +54,17 @@ class Emitted(n.Foreign, frozen=True, eq=False):
             return (
                 f"column {rel.name}.{self.column.name}" if rel and rel.name else f"column {self.column.name}"
             )
-        return "expression" if self.syntax is None else type(self.syntax).__name__.lower()
+        return "expression"
 
 
-def entered(x: Typed, syntax: exp.Expression | None = None) -> n.Expr:
+def entered(x: Typed) -> n.Expr:
     """``x`` as a node of a tree."""
     if x.unknown:
         if x.param is not None:
             return n.Param(UNKNOWN, x.param)
         if x.null or x.literal is not None:
             return n.Const(UNKNOWN, x.literal)
-    return Emitted(full_type(x), x, syntax)
+    return Emitted(full_type(x), x)
 
 
 class Emitter:
@@ -75,7 +75,7 @@ class Emitter:
         operands: those of the CASEs around a node.
         rows: the columns of the queries around it that a test is over.
         elements: those of the arrays around it that a test is over.
-        seen: the syntax of the ``Emitted`` nodes so far, and None for each division.
+        seen: the syntax of the subqueries so far, and None for each division.
     """
 
     def __init__(self, binder: Binder, scope: Scope | None = None) -> None:
@@ -89,8 +89,6 @@ class Emitter:
     def emit(self, expr: n.Expr) -> Typed:
         """The node's text."""
         if type(expr) is Emitted:
-            if expr.syntax is not None:
-                self.seen.append(expr.syntax)
             if expr.column is None or self.scope is None:
                 return expr.typed
             return self.binder.finished(expr.typed, self.scope)
@@ -591,19 +589,9 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
     return comparison_texts(binder, left, emitter.emit(left), right, emitter.emit(right))
 
 
-def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
-    """``a symbol b`` as BOOLEAN."""
-    return emit(binder, operate.compare(symbol, entered(a), entered(b), binder.params))
-
-
 def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
     return _changed(binder, x, lambda expr: coerced(expr, target, "implicit", binder.params))
-
-
-def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
-    """``CAST(x AS target)``; SqlError 42846."""
-    return _changed(binder, x, lambda expr: coerced(expr, target, "explicit", binder.params))
 
 
 def settle_text(binder: Binder, x: Typed) -> Typed:
@@ -632,11 +620,6 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed]) -> Typed:
     return casts.invoke(
         binder, found, [coerce(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
     )
-
-
-def condition(binder: Binder, x: Typed, what: str) -> Typed:
-    """A BOOLEAN; SqlError 42804 naming the place."""
-    return emit(binder, as_condition(entered(x), what, binder.params))
 
 
 def call(

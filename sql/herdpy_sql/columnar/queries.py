@@ -325,7 +325,7 @@ def _expanded(binder: Binder, scope: Scope, star: Sequence[Col], number: int) ->
     """The columns that ``*`` stands for, as they are."""
     columns = [replace(from_column(column, number), origin=column.origin) for column in star]
     for column, x in zip(star, columns, strict=True) if binder.notes is not None else ():
-        binder.note(f"Output: {column.name}", Emitted(full_type(x), x, None, column))
+        binder.note(f"Output: {column.name}", Emitted(full_type(x), x, column))
     if not scope.grouped:
         return columns
     own = scope.number

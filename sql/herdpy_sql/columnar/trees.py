@@ -48,7 +48,7 @@ class _Place:
         while inner is not None and inner.number != of.number:
             inner.outer_vars |= x.vars
             inner = inner.parent
-        return Emitted(full_type(x), x, None, column)
+        return Emitted(full_type(x), x, column)
 
     def query(self, node: exp.Expression) -> BoundInnerQuery:
         """A query inside an expression."""

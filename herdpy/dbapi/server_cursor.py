@@ -222,6 +222,10 @@ class PortalCursor(Generic[R]):
         return self
 
     def __next__(self) -> R:
+        at, buffer = self._next, self._buffer
+        if at < len(buffer) and not self._shared.is_closed:
+            self._next = at + 1
+            return buffer[at]
         if not self._filled():
             raise StopIteration
         self._next += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import datums_to_array
+from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import CatalogObject
@@ -107,6 +107,11 @@ class FakeView:
             self.insert(table, values)
             count += 1
         return count
+
+    def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
+        columns = zip(table.columns, batch.columns, strict=True)
+        datums = [array_to_datums(column.type.field, array) for column, array in columns]
+        return self.insert_many(table, zip(*datums, strict=True))
 
     def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Any]) -> None:
         assert self.rows[table.id].values[key] == image

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from herdpy_sql.columnar import casts, emit
 from herdpy_sql.columnar.binder import Binder
@@ -22,9 +21,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.rows import is_document
 from herdpy_sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, TEXT, Base
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(slots=True)

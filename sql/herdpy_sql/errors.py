@@ -52,3 +52,8 @@ class SqlError(Exception):
     def retryable(self) -> bool:
         """Whether the same transaction may well succeed when it is run again from its start."""
         return self.sqlstate in {"40001", "40P01", "55P03", "57P03", "72000"}
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it says what a transaction may take, or what the machine has, and not what rows are."""
+        return self.sqlstate[:2] in {"53", "54", "58"}

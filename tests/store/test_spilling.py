@@ -9,8 +9,10 @@ import random
 import shutil
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import lmdb
 import pytest
 
 from herdpy_server.embedded import Database, opened
@@ -315,6 +317,15 @@ def test_what_a_crash_left_of_them_is_removed(tmp_path: Path) -> None:
     (left / "data.mdb").write_bytes(b"half")
     with opened(tmp_path / "db"):
         assert not left.exists()
+
+
+def test_a_write_cut_short_by_a_full_disk_is_no_failure_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = lmdb.Error(f"mdb_txn_commit: {os.strerror(errno.EIO)}")
+    assert spill_error(error, tmp_path).sqlstate == "58030"
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=4096))
+    assert spill_error(error, tmp_path).sqlstate == "53100"
 
 
 @pytest.mark.parametrize("part", ["rows", "notes"])

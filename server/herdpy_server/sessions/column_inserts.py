@@ -158,14 +158,17 @@ class ParameterColumns(Sequence[Datums]):
         return self.rows[at]
 
     def insert(self, view: Workspace, clock: Clock) -> PlanOutcome | None:
-        """Insert all rows; None when they are to go one by one: then nothing was done. MustWait."""
+        """Insert all rows; None when they are to go one by one: then nothing was done. MustWait, and SqlError
+        of a limit."""
         mark = view.mark()
         try:
             writer = self._insertion.writer(clock)
             for given, count in self._slices:
                 writer.write(view, given, count)
-        except (SqlError, ValueError):
+        except (SqlError, ValueError) as error:
             view.undo(mark)
+            if isinstance(error, SqlError) and error.is_limit:
+                raise
             return None
         return PlanOutcome(None, len(self))
 

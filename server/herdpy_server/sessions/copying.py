@@ -328,8 +328,10 @@ class ParameterSink(CopySink):
                 insertion = self._insertion()
                 if insertion is None:
                     return False
-            except SqlError:
+            except SqlError as error:
                 view.undo(mark)
+                if error.is_limit:
+                    raise
                 return False
             else:
                 break

@@ -55,6 +55,8 @@ _SLOTS = 1000
 """Deltas that may lie in one file; those beyond stay in memory."""
 _READERS = 1022
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_LITTLE_BYTES = 1 << 20
+"""A disk with less is full."""
 
 
 class SpillFile:
@@ -65,6 +67,7 @@ class SpillFile:
         self._handles: dict[int, Any] = {}
         self._slots = 0
         self._view: DiskView | None = None
+        self._directory = directory
         size_bytes = ADDRESS_SPACE.take(0)
         give_back = finalize(self, ADDRESS_SPACE.give_back, size_bytes)
         try:
@@ -127,15 +130,19 @@ class SpillFile:
                 for key in gone:
                     txn.delete(key if len(key) <= physical.MAX_PLAIN else physical.long_key(key), db=handle)
         except lmdb.Error as error:
-            raise spill_error(error) from error
+            raise spill_error(error, self._directory) from error
         self._handles[slot] = handle
         self._view = None
 
 
-def spill_error(error: Exception) -> SqlError:
-    """What to tell when the changes of a large transaction cannot be kept in a file."""
+def spill_error(error: Exception, directory: Path | None = None) -> SqlError:
+    """The error of changes of a large transaction that cannot be kept in a file, of LMDB in ``directory``."""
     text = str(error)
-    if getattr(error, "errno", None) in _FULL or any(os.strerror(number) in text for number in _FULL):
+    is_full = getattr(error, "errno", None) in _FULL or any(os.strerror(number) in text for number in _FULL)
+    if directory is not None and os.strerror(errno.EIO) in text:
+        # LMDB reports a write so, of which the disk took the first part only.
+        is_full = shutil.disk_usage(directory).free < _LITTLE_BYTES
+    if is_full:
         return SqlError(
             "53100",
             "no space is left for the changes of a large transaction",

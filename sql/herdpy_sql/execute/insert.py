@@ -374,7 +374,11 @@ class InsertSelectPlan(Plan):
         try:
             batch = convert.batch(view, part, self.query.columns or (), clock)
             view.insert_batch(self.table, batch)
-        except (SqlError, ValueError):
+        except ValueError:
+            return False
+        except SqlError as error:
+            if error.is_limit:  # it is met while rows are written
+                raise
             return False
         return True
 

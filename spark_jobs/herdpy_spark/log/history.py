@@ -394,6 +394,6 @@ def _at_positions(shape: TableShape, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _some_keys(shape: TableShape, batch: pa.RecordBatch) -> list[bytes]:
-    """Keys of a few rows of a batch whose columns are the table's."""
-    places = pa.array(range(0, batch.num_rows, max(1, batch.num_rows // _FROM_BATCH)))
+    """Keys of a few rows of a batch whose columns are the table's; of a large one as of single rows."""
+    places = pa.array(range(0, batch.num_rows, min(max(1, batch.num_rows // _FROM_BATCH), _EVERY)))
     return shape.keys([batch.column(at).take(places) for at in shape.table.key_positions])

@@ -43,7 +43,4 @@ def bind_own(
     node: exp.Expression, scope: ColumnScope, params: Params, expected: SqlType | None = None
 ) -> Expr:
     """As ``expr.bind``; NotOwn for what own plans do not evaluate."""
-    found = bind(node, scope, params, expected)
-    if reason := foreign_reason(found):
-        raise NotOwn(reason)
-    return found
+    return own(bind(node, scope, params, expected))

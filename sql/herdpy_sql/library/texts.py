@@ -217,24 +217,16 @@ def _duck_part(x: Typed, *places: Typed) -> Typed:
     return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *places)
 
 
-def _duck_replace(x: Typed, pattern: Typed, new: Typed) -> Typed | None:
-    if is_beyond_duck(constant_text(pattern) or ""):
-        return None
-    sql = f"regexp_replace({x.sql}, {pattern.sql}, pg_replacement({new.sql}), 's')"
-    return typed(sql, TEXT, x, pattern, new)
+def _within_duck(template: str, result: SqlType) -> Callable[..., Typed | None]:
+    """DuckDB's text of a function of a text and a pattern, unless the pattern is beyond DuckDB's."""
 
+    def make(x: Typed, pattern: Typed, *rest: Typed) -> Typed | None:
+        if is_beyond_duck(constant_text(pattern) or ""):
+            return None
+        args = (x, pattern, *rest)
+        return typed(template.format(*(arg.sql for arg in args)), result, *args)
 
-def _duck_replace_with(x: Typed, pattern: Typed, new: Typed, flags: Typed) -> Typed | None:
-    if is_beyond_duck(constant_text(pattern) or ""):
-        return None
-    sql = f"pg_regexp_replace({x.sql}, {pattern.sql}, {new.sql}, {flags.sql})"
-    return typed(sql, TEXT, x, pattern, new, flags)
-
-
-def _duck_like(x: Typed, pattern: Typed) -> Typed | None:
-    if is_beyond_duck(constant_text(pattern) or ""):
-        return None
-    return typed(f"regexp_matches({x.sql}, {pattern.sql}, 's')", BOOLEAN, x, pattern)
+    return make
 
 
 def _duck_match(x: Typed, pattern: Typed) -> Typed | None:
@@ -548,13 +540,17 @@ for _places in range(2, 8):
     add("regexp_instr", _SHAPE_OF_INSTR[:_places], INTEGER, _instr)
 _SHAPE_OF_REPLACE = (TEXT, TEXT, TEXT, INTEGER, INTEGER, TEXT)
 add(
-    "regexp_replace", _SHAPE_OF_REPLACE[:3], TEXT, _replace_matches, duck=_duck_replace
+    "regexp_replace", _SHAPE_OF_REPLACE[:3], TEXT, _replace_matches,
+    duck=_within_duck("regexp_replace({0}, {1}, pg_replacement({2}), 's')", TEXT),
 )  # fmt: skip
-add("regexp_replace", (TEXT, TEXT, TEXT, TEXT), TEXT, _replace_matches, duck=_duck_replace_with)
+add(
+    "regexp_replace", (TEXT, TEXT, TEXT, TEXT), TEXT, _replace_matches,
+    duck=_within_duck("pg_regexp_replace({0}, {1}, {2}, {3})", TEXT),
+)  # fmt: skip
 for _places in range(4, 7):
     add("regexp_replace", _SHAPE_OF_REPLACE[:_places], TEXT, _replace_from)
 add(
     "regexp_like", (TEXT, TEXT), BOOLEAN, lambda text, p: _compiled(p, "")[0].search(text) is not None,
-    duck=_duck_like,
+    duck=_within_duck("regexp_matches({0}, {1}, 's')", BOOLEAN),
 )  # fmt: skip
 add("regexp_like", (TEXT, TEXT, TEXT), BOOLEAN, lambda t, p, f: _compiled(p, f)[0].search(t) is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from herdpy.log.wait import Wait, run_blocking
 from herdpy_server.embedded import Database, opened
 from herdpy_server.sessions import Result, Session
 from herdpy_sql.errors import SqlError
+from tests.sessions.stepping import STEP, ask, until
 
 READS = [
     "SELECT v FROM t WHERE k = 1",
@@ -21,7 +22,6 @@ READS = [
     "SELECT max(v) FROM t GROUP BY k",
     "UPDATE t SET k = k WHERE k = 1 RETURNING v",
 ]
-STEP = Coroutine[Any, Any, Result]
 OF_THE_LOG = (QueuedAppend, LastWait)
 
 
@@ -31,10 +31,6 @@ def database(tmp_path: Path) -> Iterator[Database]:
         ask(database.session(), "CREATE TABLE t (k INT PRIMARY KEY, v INT)")
         ask(database.session(), "INSERT INTO t VALUES (1, 0)")
         yield database
-
-
-def ask(session: Session, sql: str) -> list[tuple[Any, ...]]:
-    return run_blocking(session.execute(sql)).rows
 
 
 def begun(database: Database, setting: str) -> Session:
@@ -52,11 +48,7 @@ def not_yet_durable(database: Database) -> tuple[STEP, Wait[Any]]:
 
 def wait_of(steps: STEP) -> Wait[Any]:
     """What a statement waits for: the log."""
-    while True:
-        wait: Wait[Any] = steps.send(None)
-        if isinstance(wait, OF_THE_LOG):
-            return wait
-        wait.block()
+    return until(steps, *OF_THE_LOG)
 
 
 def answer_of(steps: STEP) -> list[tuple[Any, ...]]:

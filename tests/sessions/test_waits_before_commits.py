@@ -5,37 +5,21 @@ Else another session could change the rows in between, and its change would be l
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from herdpy.log.wait import Wait, run_blocking
 from herdpy_server.embedded import Database, opened
-from herdpy_server.sessions import Result, Session
 from herdpy_server.tablespace.locks import LockWait
-
-STEP = Coroutine[Any, Any, Result]
+from tests.sessions.stepping import ask, until
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     with opened(tmp_path / "db") as database:
         yield database
-
-
-def ask(session: Session, sql: str) -> list[tuple[Any, ...]]:
-    return run_blocking(session.execute(sql)).rows
-
-
-def until(steps: STEP, kind: type[Wait[Any]]) -> Wait[Any]:
-    """Go on with a statement until it waits for something of a kind."""
-    while True:
-        wait = steps.send(None)
-        if type(wait) is kind:
-            return wait  # type: ignore[no-any-return]
-        wait.block()
 
 
 class Room(Wait[None]):

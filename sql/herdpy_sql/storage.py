@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from herdpy_sql.objects import CatalogObject
     from herdpy_sql.sequences import SequenceState
 
+BATCH_ROWS, BATCH_BYTES = 8192, 16 << 20
+"""Whoever inserts batches makes none larger than this, but for one of a single row: it is one record of the
+log, and one step of a turn."""
+
 
 class MustWait(Exception):  # noqa: N818 - a signal to the session, not an error
     """The statement needs a lock that another transaction holds; nothing of it has happened.
@@ -173,6 +177,9 @@ class View(Reader, Protocol):
 
     def next_row_id(self, table: Table) -> int:
         """A fresh value for the hidden key."""
+
+    def next_row_ids(self, table: Table, count: int) -> int:
+        """The first of so many fresh values for the hidden key, which follow one another."""
 
     def truncate(self, table: Table) -> None:
         """Remove every row."""

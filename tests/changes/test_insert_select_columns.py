@@ -119,7 +119,7 @@ def test_alike(connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch, n
         return count
 
     monkeypatch.setattr(Workspace, "insert_batch", noted)
-    monkeypatch.setattr(insert, "_BATCH_ROWS", 128)
+    monkeypatch.setattr(insert, "BATCH_ROWS", 128)
     monkeypatch.setattr(insert, "_FEW_ROWS", 10**9)
     by_rows = outcome(connection, *CASES[name])
     assert not batches
@@ -144,6 +144,6 @@ def test_a_table_of_a_query_has_batches(
 
 
 def test_wide_rows_go_one_by_one(connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(insert, "_BATCH_BYTES", 1000)
+    monkeypatch.setattr(insert, "BATCH_BYTES", 1000)
     became, rows = outcome(connection, "CREATE TABLE d (k bigint, t text)", "SELECT k, repeat(t, 100) FROM s")
     assert (became, len(rows)) == (("done", 300), 300)

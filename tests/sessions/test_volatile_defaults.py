@@ -124,7 +124,7 @@ def counted_on_postgresql(postgres: str, door: str) -> list[tuple[Any, ...]]:
 def test_sequences_count_every_row_as_in_postgresql(
     client: Client, postgres: str, door: str, slice_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "SLICE_ROWS", slice_rows)
+    monkeypatch.setattr(bulk, "BATCH_ROWS", slice_rows)
     client.ask(COUNTING)
     pass_through(client, door)
     found = rows_of(client, "SELECT * FROM t ORDER BY x")

@@ -127,8 +127,12 @@ class FakeView:
         self.rows[table.id].pop(key)
 
     def next_row_id(self, table: Table) -> int:
-        self.last_row_id += 1
-        return self.last_row_id
+        return self.next_row_ids(table, 1)
+
+    def next_row_ids(self, table: Table, count: int) -> int:
+        first = self.last_row_id + 1
+        self.last_row_id += count
+        return first
 
     def truncate(self, table: Table) -> None:
         self.rows[table.id] = SortedBytes()

@@ -27,7 +27,7 @@ from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.names import target_schema, temporary_schema
 from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, noting, rules_of, scalar
 from herdpy_sql.staged import fill_generated
-from herdpy_sql.storage import MustWait
+from herdpy_sql.storage import BATCH_BYTES, BATCH_ROWS, MustWait
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.json_texts import parse_json
 from herdpy_sql.values.label_columns import check_places, places_of
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from herdpy_sql.storage import Clock
 
 
-SLICE_ROWS = 8192
-SLICE_BYTES = 16 << 20
-"""A slice has no more, but for one of a single row: it is one record of the log, and one step of a turn."""
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
 MODES = ("create", "append", "replace", "create_append")
@@ -50,12 +47,12 @@ MODES = ("create", "append", "replace", "create_append")
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """A batch in slices, in order."""
-    for start in range(0, batch.num_rows, SLICE_ROWS):
-        yield from _halves(batch.slice(start, SLICE_ROWS))
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        yield from _halves(batch.slice(start, BATCH_ROWS))
 
 
 def _halves(part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if part.num_rows < 2 or part.nbytes <= SLICE_BYTES:
+    if part.num_rows < 2 or part.nbytes <= BATCH_BYTES:
         yield part
         return
     half = part.num_rows // 2

@@ -16,14 +16,14 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from herdpy_server.sessions.bulk import SLICE_ROWS, Array, LoadRules, parts_of
+from herdpy_server.sessions.bulk import Array, LoadRules, parts_of
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.references import ReferringPlan
 from herdpy_sql.plan.rules import noting, rules_of
-from herdpy_sql.storage import Clock
+from herdpy_sql.storage import BATCH_ROWS, Clock
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.python_columns import column_from_python
 
@@ -184,8 +184,8 @@ def columns_of(
         return None
     columns, slices = insertion.plan.table.columns, []
     try:
-        for start in range(0, len(rows), SLICE_ROWS):
-            some = rows[start : start + SLICE_ROWS]
+        for start in range(0, len(rows), BATCH_ROWS):
+            some = rows[start : start + BATCH_ROWS]
             given = {}
             for position, place in enumerate(insertion.places):
                 if place is not None:

@@ -25,14 +25,14 @@ from herdpy.log.wait import Pause
 from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.copy.parameters import Parameter, ParameterReader
 from herdpy_server.sessions.binding import BoundStatement
-from herdpy_server.sessions.bulk import SLICE_ROWS, Loader
+from herdpy_server.sessions.bulk import Loader
 from herdpy_server.sessions.column_inserts import ColumnWriter, Insertion, insertion_of
 from herdpy_server.sessions.plans import PreparedStatement
 from herdpy_server.sessions.query_backend import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
 from herdpy_sql.errors import SqlError
-from herdpy_sql.storage import MustWait
+from herdpy_sql.storage import BATCH_ROWS, MustWait
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -296,8 +296,8 @@ class ParameterSink(CopySink):
         for batch in batches:
             if not self._parameters:
                 self._parameters = [Parameter(field) for field in batch.schema]
-            for start in range(0, batch.num_rows, SLICE_ROWS):
-                part = batch.slice(start, SLICE_ROWS)
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                part = batch.slice(start, BATCH_ROWS)
                 session.waits.check()
                 if session.tablespace.is_full:
                     await session.waits.room()

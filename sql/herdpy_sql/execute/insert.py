@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended
+from herdpy_sql.storage import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -195,7 +197,8 @@ class FromQuery:
         for at, source in enumerate(self.sources):
             one, kind = table.fields[at], table.columns[at].type
             if at == self.row_id:
-                arrays.append(pa.array([view.next_row_id(table) for _ in range(count)], pa.int64()))
+                first = view.next_row_ids(table, count)
+                arrays.append(pa.array(np.arange(first, first + count)))
             elif source >= 0:
                 column: Any = given.column(source)
                 arrays.append(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
@@ -226,8 +229,6 @@ class FromOneRow:
         return [convert.row(view, one, clock) for one in given for convert in self.converts]
 
 
-_BATCH_ROWS, _BATCH_BYTES = 8192, 16 << 20
-"""A batch has no more, but for one of a single row: it is one record of the log, and one step of a turn."""
 _BATCH_STEP = 16
 """So many rows of a batch take as long as one alone."""
 _FEW_ROWS = 64
@@ -356,7 +357,7 @@ class InsertSelectPlan(Plan):
         self, view: View, answer: pa.Table, clock: Clock, at_once: int
     ) -> Generator[None, None, None]:
         """Write the rows of an Arrow answer, in steps."""
-        most = min(_BATCH_ROWS, _BATCH_STEP * at_once)
+        most = min(BATCH_ROWS, _BATCH_STEP * at_once)
         for start in range(0, answer.num_rows, most):
             part = answer.slice(start, most)
             if not self._written_as_columns(view, part, clock):
@@ -369,7 +370,7 @@ class InsertSelectPlan(Plan):
         """Write some rows as a batch. False: nothing was done, and they are to go one by one. MustWait."""
         convert = self.convert
         assert isinstance(convert, FromQuery)
-        if part.nbytes > _BATCH_BYTES:
+        if part.nbytes > BATCH_BYTES:
             return False
         try:
             batch = convert.batch(view, part, self.query.columns or (), clock)

@@ -35,13 +35,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def channels() -> Iterator[Callable[..., grpc.Channel]]:
-    """``channels(server)``: a channel to its gRPC services, closed with the test."""
+    """``channels(server, *options)``: a channel to its gRPC services, closed with the test."""
     opened: list[grpc.Channel] = []
 
-    def channel(server: RunningServer, port: int | None = None) -> grpc.Channel:
+    def channel(server: RunningServer, *options: tuple[str, int], port: int | None = None) -> grpc.Channel:
         # A connection of its own for each: what one test leaves is no other's.
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
-        opened.append(grpc.insecure_channel(f"127.0.0.1:{port or server.grpc_port}", options))
+        alone = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
+        place = f"127.0.0.1:{port or server.grpc_port}"
+        opened.append(grpc.insecure_channel(place, [*alone, *options]))
         return opened[-1]
 
     yield channel

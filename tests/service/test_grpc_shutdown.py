@@ -16,7 +16,7 @@ from tests.service.test_snapshot_service import fill
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 SERVING = health_pb2.HealthCheckResponse.SERVING
 FIXED_WINDOW = ("grpc.http2.bdp_probe", 0)
-"""Without it gRPC takes ever more of a stream that nobody reads, by how quick the connection was: all of it."""
+"""Else gRPC takes ever more of a stream that nobody reads, by how quick the connection was: all of it."""
 
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
 

@@ -24,7 +24,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("link", ["embedded"] if only else ["embedded", "server"], scope="module")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory):
     running = RunningServer(tmp_path_factory.mktemp("server") / "data").ready()
     yield running

@@ -11,7 +11,7 @@ from tests.clients.library import DEFINITIONS, VECTORS
 from tests.support.server_process import RunningServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clients_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with the library, and vectors in it."""
     running = RunningServer(tmp_path_factory.mktemp("clients") / "data").ready()

@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("link", ["embedded"] if only else ["embedded", "server"], scope="module")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory):
     """A server for all tests; what they leave is dropped before the next one."""
     running = RunningServer(tmp_path_factory.mktemp("server") / "data").ready()

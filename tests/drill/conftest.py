@@ -13,13 +13,13 @@ from herdpy.drill.faults.ledgers import TINY_LEDGERS
 NEEDS = ClusterNeeds(bookies=4, network=True, fault_injector=True, auto_recovery=True, settings=TINY_LEDGERS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControl]:
     """Each test leaves everything running, and nothing cut, full or slow."""
     with local_cluster(tmp_path_factory.mktemp("drills"), NEEDS) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def view(control: LocalControl) -> ClusterObserver:
     return ClusterObserver(control)

@@ -8,14 +8,14 @@ import herdpy
 from tests.support.server_process import RunningServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def frames_server(tmp_path_factory):
     running = RunningServer(tmp_path_factory.mktemp("server") / "data").ready()
     yield running
     running.close()
 
 
-@pytest.fixture(scope="session", params=["directory", "server"])
+@pytest.fixture(scope="package", params=["directory", "server"])
 def url(request, tmp_path_factory):
     """The URL of an empty database, of either kind."""
     if request.param == "directory":

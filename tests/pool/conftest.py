@@ -18,7 +18,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("link", ["embedded", "server"], scope="module")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory):
     running = RunningServer(tmp_path_factory.mktemp("server") / "data").ready()
     yield running

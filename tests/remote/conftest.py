@@ -10,7 +10,7 @@ from tests.remote.cutting_proxy import CuttingProxy
 from tests.support.server_process import RunningServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory):
     running = RunningServer(tmp_path_factory.mktemp("server") / "data").ready()
     yield running
@@ -24,7 +24,7 @@ def proxy(server):
     proxy.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def three_servers(tmp_path_factory):
     with LocalCluster(tmp_path_factory.mktemp("cluster") / "c", servers=3, bookies=3) as cluster:
         yield cluster

@@ -15,7 +15,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """The cluster; each test leaves it with three servers that run, and tables of its own."""
     directory = tmp_path_factory.mktemp("replica") / "c"

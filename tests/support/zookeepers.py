@@ -10,7 +10,7 @@ from herdpy.testing import ZooKeeperServer
 from tests.support.znode_worlds import ModelWorld, RealWorld, World
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
     with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server

@@ -17,7 +17,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The cluster; a test that stops a server of it starts it again."""
     directory = tmp_path_factory.mktemp("tablespaces") / "c"

@@ -11,7 +11,7 @@ from herdpy.testing import BookKeeperCluster, Network, NetworkUnavailableError
 from tests.bookkeeper.faults.world import CUTS, World
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def faulty_cluster() -> Iterator[World]:
     """Four bookies, in namespaces of their own where there can be some."""
     with ExitStack() as stack:

@@ -41,13 +41,14 @@ def _rows(count: int) -> pa.Table:
     )
 
 
-def _arrow_in(port: int, data: bytes, count: int) -> float:
+def _loaded(port: int, form: str, data: bytes, count: int) -> float:
+    """Into a table made anew, which is left with its rows."""
     with _connect(port) as connection:
         connection.execute("DROP TABLE IF EXISTS answers")
         connection.execute(TABLE)
 
         def work() -> None:
-            with connection.cursor().copy("COPY answers FROM STDIN (FORMAT arrow)") as copy:
+            with connection.cursor().copy(f"COPY answers FROM STDIN (FORMAT {form})") as copy:
                 for at in range(0, len(data), 1 << 16):
                     copy.write(data[at : at + (1 << 16)])
 
@@ -98,16 +99,14 @@ def measure_answers(ours: int, peer: int, *, quick: bool) -> list[Line]:
     with ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table, 65_536)
     data = sink.getvalue().to_pybytes()
-    arrow_in = [_arrow_in(ours, data, count) for _ in range(rounds)]
-    with _connect(peer) as there, _connect(ours) as here:
-        there.execute("DROP TABLE IF EXISTS answers")
-        there.execute(TABLE)
-        with (
-            there.cursor().copy("COPY answers FROM STDIN (FORMAT binary)") as copy_in,
-            here.cursor().copy("COPY answers TO STDOUT (FORMAT binary)") as copy_out,
-        ):
-            for part in copy_out:
-                copy_in.write(part)
+    arrow_in = [_loaded(ours, "arrow", data, count) for _ in range(rounds)]
+    with _connect(ours) as here, here.cursor().copy("COPY answers TO STDOUT (FORMAT binary)") as copy_out:
+        binary = b"".join(map(bytes, copy_out))
+    binary_in = in_turn(
+        rounds,
+        partial(_loaded, ours, "binary", binary, count),
+        partial(_loaded, peer, "binary", binary, count),
+    )
     arrow_out = [_copied(ours, "FORMAT arrow", count) for _ in range(rounds)]
     lines = []
     for name, runs, wanted in (
@@ -117,6 +116,10 @@ def measure_answers(ours: int, peer: int, *, quick: bool) -> list[Line]:
         line = Line(name, median(runs), "rows/s", wanted=f">= {wanted:,} rows/s", runs=runs)
         line.met = line.ours >= wanted
         lines.append(line)
+    ours_in, peer_in = binary_in
+    lines.append(
+        Line("COPY in, binary", median(ours_in), "rows/s", median(peer_in), runs=ours_in, peer_runs=peer_in)
+    )
     below = f"WHERE id >= 0 AND id < {count}"
     for name, run in (
         ("COPY out, binary", partial(_copied, options="FORMAT binary", count=count)),

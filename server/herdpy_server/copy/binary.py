@@ -56,7 +56,9 @@ class RowScanner:
         No more than ``_BATCH_ROWS``, and perhaps fewer than there are: rows end before one that is not as
         expected, or in which a length is wrong.
         """
-        starts = self._starts(data, at) if self._widths else ()
+        if not self._widths:
+            return at, []
+        starts = self._starts(data, at)
         if not len(starts):
             return at, []
         view = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), 4)

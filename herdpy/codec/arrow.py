@@ -24,10 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec.kinds import (
-    DATE_NEGATIVE_INFINITY,
     EXACT,
+    KIND_FACTS,
     MAX_INTERVAL_US,
-    TIMESTAMP_NEGATIVE_INFINITY,
+    VECTOR_ELEMENT,
+    ByteForm,
     Datum,
     Field,
     Interval,
@@ -49,17 +50,24 @@ NumpyArray = np.ndarray[Any, Any]
 
 INTERVAL = pa.month_day_nano_interval()
 _SLOT = np.dtype([("months", "<i4"), ("days", "<i4"), ("us", "<i8")])
-LISTS = frozenset({Kind.ARRAY, Kind.VECTOR})
+LISTS = frozenset(
+    kind for kind, facts in KIND_FACTS.items() if facts.form in {ByteForm.ARRAY, ByteForm.VECTOR}
+)
 
 
 def element_of(field: Field | KeyField) -> Field:
     """Return the field of what an Arrow list of an ARRAY or VECTOR is of: arrays, of several dimensions."""
-    if field.kind == Kind.VECTOR:
-        return Field(Kind.FLOAT32)
+    if is_vector(field):
+        return VECTOR_ELEMENT
     assert field.element is not None
     if field.scale > 1:
-        return Field(Kind.ARRAY, field.scale - 1, element=field.element)
+        return Field(field.kind, field.scale - 1, element=field.element)
     return field.element
+
+
+def is_vector(field: Field | KeyField) -> bool:
+    """Return whether a field's values are vectors."""
+    return KIND_FACTS[field.kind].form is ByteForm.VECTOR
 
 
 def intervals_from_slots(slots: NumpyArray, nulls: NumpyArray | None) -> NumpyArray:
@@ -110,7 +118,7 @@ def lists_to_array(target: Any, values: Array, lengths: Sequence[int | None]) ->
 
 def contents_reader(field: Field) -> Callable[[bytes], tuple[Datum, ...]]:
     """Return what reads an image's bytes of an ARRAY or VECTOR."""
-    if field.kind == Kind.VECTOR:
+    if is_vector(field):
         return read_vector
     assert field.element is not None
     return array_decoder(field.element)
@@ -118,7 +126,7 @@ def contents_reader(field: Field) -> Callable[[bytes], tuple[Datum, ...]]:
 
 def contents_writer(field: Field) -> Callable[[Any], bytes]:
     """Return what makes them."""
-    if field.kind == Kind.VECTOR:
+    if is_vector(field):
         return vector_bytes
     assert field.element is not None
     return array_encoder(field.element)
@@ -136,21 +144,9 @@ pc: Any = lazy_module("pyarrow.compute")
 
 #: The numpy type of each kind whose Arrow values are plain numbers in a buffer.
 NUMBERS = {
-    Kind.INT16: "<i2",
-    Kind.INT32: "<i4",
-    Kind.INT64: "<i8",
-    Kind.FLOAT32: "<f4",
-    Kind.FLOAT64: "<f8",
-    Kind.DATE: "<i4",
-    Kind.TIME: "<i8",
-    Kind.TIMESTAMP: "<i8",
-    Kind.TIMESTAMPTZ: "<i8",
-}
-#: The kinds whose least integer is -infinity.
-_LEAST = {
-    Kind.DATE: DATE_NEGATIVE_INFINITY,
-    Kind.TIMESTAMP: TIMESTAMP_NEGATIVE_INFINITY,
-    Kind.TIMESTAMPTZ: TIMESTAMP_NEGATIVE_INFINITY,
+    kind: f"<{'f' if facts.slot in 'fd' else 'i'}{facts.width}"
+    for kind, facts in KIND_FACTS.items()
+    if facts.form is ByteForm.NUMBER
 }
 
 
@@ -166,14 +162,13 @@ def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.Data
     """
     if (plain := PLAIN_TYPES.get(field.kind)) is not None:
         return plain
-    match field.kind:
-        case Kind.DECIMAL64:
-            return pa.decimal128(precision or 18, field.scale)
-        case Kind.DECIMAL128:
-            return pa.decimal128(precision or 38, field.scale)
-        case Kind.INTERVAL:
+    facts = KIND_FACTS[field.kind]
+    match facts.form:
+        case ByteForm.SCALED:
+            return pa.decimal128(precision or facts.digits, field.scale)
+        case ByteForm.INTERVAL:
             return INTERVAL
-        case Kind.ARRAY | Kind.VECTOR:
+        case ByteForm.ARRAY | ByteForm.VECTOR:
             return pa.list_(storage_type(arrow_type(element_of(field), precision)))
         case _:
             return pa.string()
@@ -181,9 +176,10 @@ def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.Data
 
 def has_type(array: Array, field: Field | KeyField) -> bool:
     """Return whether an array is of a field's type, whatever a decimal's precision."""
-    if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
+    form = KIND_FACTS[field.kind].form
+    if form is ByteForm.SCALED:
         return bool(pa.types.is_decimal128(array.type) and array.type.scale == field.scale)
-    if field.kind == Kind.ARRAY and pa.types.is_list(array.type):
+    if form is ByteForm.ARRAY and pa.types.is_list(array.type):
         wanted: Any = arrow_type(field)
         held: Any = array.type
         while pa.types.is_list(wanted) and pa.types.is_list(held):
@@ -240,10 +236,15 @@ def numbers_of(array: Array, dtype: str) -> NumpyArray:
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * width)
 
 
+def raw_of(array: Array, width: int) -> NumpyArray:
+    """Return the bytes of each value of an array whose values have as many; undefined where NULL."""
+    return numbers_of(storage(array), f"V{width}")
+
+
 def integers_of(array: Array, kind: Kind) -> NumpyArray:
     """Return the datums of an array of a number kind as numpy has them; undefined where NULL."""
     values = numbers_of(array, NUMBERS[kind])
-    least = _LEAST.get(kind)
+    least = KIND_FACTS[kind].least
     if least is not None and len(values) and values.min() <= least + 1:
         return np.where(values == least + 1, least, values).astype(values.dtype)
     return values
@@ -251,7 +252,7 @@ def integers_of(array: Array, kind: Kind) -> NumpyArray:
 
 def hide_negative_infinity(values: NumpyArray, kind: Kind) -> NumpyArray:
     """Return datums as Arrow values: -infinity is one more there, as DuckDB has it."""
-    least = _LEAST.get(kind)
+    least = KIND_FACTS[kind].least
     if least is not None and len(values) and values.min() == least:
         return np.where(values == least, least + 1, values).astype(values.dtype)
     return values
@@ -267,20 +268,19 @@ def spans_of(array: Array) -> tuple[NumpyArray, Buffer]:
 
 def datums_to_array(field: Field, datums: Sequence[Datum], precision: int | None = None) -> Array:
     """Return the Arrow array of a column of datums; ArrowInvalid (a ValueError) if one does not fit."""
-    kind, target = field.kind, arrow_type(field, precision)
-    if kind in _LEAST:
-        least = _LEAST[kind]
-        plain = pa.int32() if kind == Kind.DATE else pa.int64()
-        raised = [least + 1 if d == least else d for d in datums] if least in datums else datums
-        return pa.array(raised, plain).view(target)
-    if kind == Kind.TIME:
-        return pa.array(datums, pa.int64()).view(target)
-    if kind == Kind.DECIMAL:
+    facts, target = KIND_FACTS[field.kind], arrow_type(field, precision)
+    if facts.form is ByteForm.NUMBER and pa.types.is_temporal(target):
+        least = facts.least
+        raised: Any = datums
+        if least is not None and least in datums:
+            raised = [least + 1 if d == least else d for d in datums]
+        return pa.array(raised, pa.int32() if facts.width == 4 else pa.int64()).view(target)
+    if facts.form is ByteForm.DECIMAL:
         return pa.array([None if d is None else format(d, "f") for d in datums], target)
-    if kind == Kind.INTERVAL:
+    if facts.form is ByteForm.INTERVAL:
         return intervals_to_array(datums)
-    if kind in LISTS:
-        lists: Any = datums if kind == Kind.VECTOR else [_parts(field, one) for one in datums]
+    if field.kind in LISTS:
+        lists: Any = datums if is_vector(field) else [_parts(field, one) for one in datums]
         whole = [one for values in lists if values is not None for one in values]
         values = storage(datums_to_array(element_of(field), whole, precision))
         return lists_to_array(target, values, [None if one is None else len(one) for one in lists])
@@ -292,31 +292,28 @@ def array_to_datums(field: Field, array: Array) -> list[Datum]:
     if not has_type(array, field):
         raise TypeError(f"{array.type} is not the Arrow type of {field.kind.name}: conform it first")
     kind = field.kind
-    if kind in NUMBERS:
-        return _with_nulls(integers_of(array, kind).tolist(), array)
-    if kind == Kind.INTERVAL:
-        return _with_nulls(array_to_intervals(array), array)
-    if kind in LISTS:
-        return _lists(field, array)
-    if kind == Kind.BOOL or kind in {Kind.TEXT, Kind.JSON, Kind.JSONB, Kind.BYTES}:
-        listed: list[Datum] = array.to_pylist()
-        return listed
-    if kind == Kind.DECIMAL:
-        return [None if text is None else Decimal(text) for text in array.to_pylist()]
-    if kind == Kind.UUID:
-        if not len(array):
-            return []
-        inner = storage(array)
-        whole = np.frombuffer(inner.buffers()[1], "V16", len(array), inner.offset * 16)
-        return _with_nulls(whole.tolist(), array)
-    return _with_nulls(_decimals(array, field.scale), array)
+    match KIND_FACTS[kind].form:
+        case ByteForm.NUMBER:
+            return _with_nulls(integers_of(array, kind).tolist(), array)
+        case ByteForm.INTERVAL:
+            return _with_nulls(array_to_intervals(array), array)
+        case ByteForm.ARRAY | ByteForm.VECTOR:
+            return _lists(field, array)
+        case ByteForm.DECIMAL:
+            return [None if text is None else Decimal(text) for text in array.to_pylist()]
+        case ByteForm.RAW:
+            return _with_nulls(raw_of(array, KIND_FACTS[kind].width).tolist(), array)
+        case ByteForm.SCALED:
+            return _with_nulls(_decimals(array, field.scale), array)
+    listed: list[Datum] = array.to_pylist()
+    return listed
 
 
 def _lists(field: Field, array: Array) -> list[Datum]:
     element = element_of(field)
     ends, values = list_spans(array)
     whole = array_to_datums(element, dress(values, arrow_type(element)))
-    if field.kind == Kind.ARRAY and field.scale > 1:
+    if not is_vector(field) and field.scale > 1:
         present = array.is_valid().to_pylist()
         return [
             _stacked(whole[a:b], row) if valid else None

@@ -33,6 +33,7 @@ from herdpy.codec.arrow import (
     intervals_from_slots,
     nulls_of,
     pc,
+    raw_of,
     slots_from_intervals,
     spans_of,
     storage,
@@ -42,17 +43,12 @@ from herdpy.codec.arrow import (
 )
 from herdpy.codec.arrow_conform import conform
 from herdpy.codec.keys import KeyCodec
-from herdpy.codec.kinds import Field, KeyField, Kind
-from herdpy.codec.rows import FIXED_WIDTHS, VARIABLE, bitmap_width, slot_width
+from herdpy.codec.kinds import KIND_FACTS, ByteForm, Field, KeyField, Kind
+from herdpy.codec.rows import FIXED_WIDTHS, VARIABLE, bitmap_width
 
 _LIMIT = 2**31 - 1
-_SLOTS = NUMBERS | {
-    Kind.BOOL: "u1",
-    Kind.DECIMAL64: "<i8",
-    Kind.DECIMAL128: "V16",
-    Kind.UUID: "V16",
-    Kind.INTERVAL: "V16",
-}
+_SLOTS = {"B": "u1", "h": "<i2", "i": "<i4", "q": "<i8", "f": "<f4", "d": "<f8", "I": "<u4"}
+"""The numpy type of a slot by its struct format; of others it is bytes."""
 
 
 def images_to_batch(
@@ -136,14 +132,15 @@ class _Layout:
         at = 2 + self.bitmap
         for field in fields[:count]:
             self.slots.append(at)
-            at += slot_width(field.kind)
+            at += KIND_FACTS[field.kind].width
         self.width = at  # of everything before the variable area
 
     def dtype(self) -> np.dtype[Any]:
         """Return the structured type of an image's fixed part."""
         names = ["count", "nulls", *(f"c{i}" for i in range(self.count))]
         formats: list[Any] = ["<u2", ("u1", (self.bitmap,))]
-        formats += [_SLOTS.get(field.kind, "<u4") for field in self.fields[: self.count]]
+        kinds = [KIND_FACTS[field.kind] for field in self.fields[: self.count]]
+        formats += [_SLOTS.get(facts.slot, f"V{facts.width}") for facts in kinds]
         spec = {"names": names, "formats": formats, "offsets": [0, 2, *self.slots], "itemsize": self.width}
         return np.dtype(spec)  # type: ignore[call-overload,no-any-return]
 
@@ -191,15 +188,16 @@ def _column(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
     valid, count = validity(nulls), len(slots)
     missing = int(nulls.sum()) if valid is not None and nulls is not None else 0
     values: NumpyArray
-    if field.kind == Kind.BOOL:
+    facts = KIND_FACTS[field.kind]
+    if facts.form is ByteForm.BOOL:
         values = np.packbits(slots, bitorder="little")
-    elif field.kind == Kind.DECIMAL64:
+    elif facts.form is ByteForm.SCALED and facts.width == 8:
         values = np.empty((count, 2), "<i8")
         values[:, 0] = slots
         np.right_shift(values[:, 0], 63, out=values[:, 1])
-    elif field.kind == Kind.INTERVAL:
+    elif facts.form is ByteForm.INTERVAL:
         values = intervals_from_slots(slots, nulls)
-    elif field.kind in NUMBERS:
+    elif facts.form is ByteForm.NUMBER:
         values = hide_negative_infinity(np.ascontiguousarray(slots), field.kind)
     else:
         values = np.ascontiguousarray(slots)
@@ -304,20 +302,22 @@ def _bytes_of(field: Field, array: Array) -> Array:
 
 def _slots_of(field: Field, array: Array) -> NumpyArray:
     """Return the slots of a fixed-width column; undefined where NULL."""
-    if field.kind == Kind.INTERVAL:
+    facts = KIND_FACTS[field.kind]
+    if facts.form is ByteForm.INTERVAL:
         return slots_from_intervals(array)
-    if field.kind == Kind.BOOL:
+    if facts.form is ByteForm.BOOL:
         values: NumpyArray = pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.uint8)
         return values
-    if field.kind in NUMBERS:
+    if facts.form is ByteForm.NUMBER:
         return integers_of(array, field.kind)
-    if field.kind == Kind.DECIMAL64:
+    if facts.form is ByteForm.SCALED and facts.width == 8:
         return words_of(array)[:, 0].view(np.int64)
-    return np.frombuffer(array.buffers()[1], "V16", len(array), array.offset * 16)
+    return raw_of(array, facts.width)
 
 
 # Keys.
 
+_FLOATS = "fd"
 _VALUE, _NULL_FIRST, _NULL_LAST = b"\x01", b"\x00", b"\x02"
 
 
@@ -354,10 +354,11 @@ def _key_pieces(one: KeyField, array: Array) -> list[NumpyArray | Array]:
 
 
 def _values(one: KeyField, array: Array) -> NumpyArray | Array:
-    match one.kind:
-        case Kind.TEXT | Kind.BYTES:
+    facts = KIND_FACTS[one.kind]
+    match facts.form:
+        case ByteForm.TEXT | ByteForm.BYTES:
             return _terminated(one, array)
-        case Kind.DECIMAL | Kind.JSONB | Kind.ARRAY | Kind.VECTOR | Kind.INTERVAL:
+        case ByteForm.DECIMAL | ByteForm.JSONB | ByteForm.ARRAY | ByteForm.VECTOR | ByteForm.INTERVAL:
             # Their bytes have no fixed places, so they go row by row.
             own = KeyField(one.kind, one.scale, one.descending, element=one.element)
             encode = KeyCodec([own]).encode
@@ -372,9 +373,10 @@ def _terminated(one: KeyField, array: Array) -> Array:
     """Return text or bytes with their terminator; conform() has seen to it that text has no 0x00."""
     filled = array.view(pa.binary())
     filled = pc.fill_null(filled, b"") if filled.null_count else filled
-    if one.kind == Kind.BYTES:
+    is_text = KIND_FACTS[one.kind].form is ByteForm.TEXT
+    if not is_text:
         filled = pc.replace_substring(filled, pattern=b"\0", replacement=b"\0\xff")
-    ended = pc.binary_join_element_wise(filled, b"\0" if one.kind == Kind.TEXT else b"\0\0", b"")
+    ended = pc.binary_join_element_wise(filled, b"\0" if is_text else b"\0\0", b"")
     if not one.descending or not len(ended):
         return ended
     offsets, data = spans_of(ended)
@@ -386,26 +388,25 @@ def _terminated(one: KeyField, array: Array) -> Array:
 def _fixed(one: KeyField, array: Array) -> NumpyArray:
     """Return the ascending bytes of a fixed-width column as an (n, width) matrix; undefined where NULL."""
     kind = one.kind
-    width = FIXED_WIDTHS[kind]
+    facts, width = KIND_FACTS[kind], FIXED_WIDTHS[kind]
     numbers: NumpyArray
     if not len(array):
         return np.empty((0, width), np.uint8)
-    if kind == Kind.UUID:
-        inner = storage(array)
-        raw = np.frombuffer(inner.buffers()[1], np.uint8, len(array) * 16, inner.offset * 16)
-        return raw.reshape(-1, 16)
-    if kind == Kind.BOOL:
+    if facts.form is ByteForm.RAW:
+        return raw_of(array, width).view(np.uint8).reshape(-1, width)
+    if facts.form is ByteForm.BOOL:
         filled = pc.fill_null(array, False)
         numbers = filled.to_numpy(zero_copy_only=False).astype(np.uint8)
         return numbers.reshape(-1, 1)
-    if kind == Kind.DECIMAL128:
+    if facts.form is ByteForm.SCALED and width == 16:
         words = words_of(array)[:, ::-1].astype(">u8")
         words[:, 0] ^= np.uint64(1 << 63)
         return words.view(np.uint8).reshape(-1, 16)
-    if kind in {Kind.FLOAT32, Kind.FLOAT64}:
+    if facts.slot in _FLOATS:
         numbers = _float_bits(integers_of(array, kind), width)
     else:
-        numbers = words_of(array)[:, 0] if kind == Kind.DECIMAL64 else integers_of(array, kind)
+        is_scaled = facts.form is ByteForm.SCALED
+        numbers = words_of(array)[:, 0] if is_scaled else integers_of(array, kind)
         numbers = numbers.view(f"<u{width}") ^ np.array(1 << 8 * width - 1, f"<u{width}")
     return numbers.astype(f">u{width}").view(np.uint8).reshape(-1, width)
 
@@ -455,7 +456,7 @@ def _joined(pieces: list[NumpyArray | Array]) -> list[bytes]:
 _DECODED_WIDTHS: dict[Kind, int] = {
     kind: width
     for kind, width in FIXED_WIDTHS.items()
-    if kind not in {Kind.FLOAT32, Kind.FLOAT64, Kind.DECIMAL128}
+    if KIND_FACTS[kind].slot in _SLOTS.keys() - set(_FLOATS) or KIND_FACTS[kind].form is ByteForm.RAW
 }
 
 
@@ -503,14 +504,15 @@ def _key_column(one: KeyField, piece: NumpyArray, precision: int | None) -> Arra
     count, width = piece.shape
     kind = arrow_type(one, precision)
     values: NumpyArray
-    if one.kind == Kind.BOOL:
+    form = KIND_FACTS[one.kind].form
+    if form is ByteForm.BOOL:
         values = np.packbits(piece[:, 0], bitorder="little")
-    elif one.kind == Kind.UUID:
+    elif form is ByteForm.RAW:
         values = piece
     else:
         bits = piece.view(f">u{width}").ravel().astype(f"<u{width}")
         signed = (bits ^ np.array(1 << 8 * width - 1, f"<u{width}")).view(f"<i{width}")
-        if one.kind == Kind.DECIMAL64:
+        if form is ByteForm.SCALED:
             values = np.empty((count, 2), "<i8")
             values[:, 0], values[:, 1] = signed, signed >> 63
         else:

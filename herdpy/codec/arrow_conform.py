@@ -25,13 +25,15 @@ from herdpy.codec.arrow import (
     dress,
     element_of,
     has_type,
+    is_vector,
     nulls_of,
     pc,
     spans_of,
     storage,
+    storage_type,
 )
 from herdpy.codec.jsonb import canonical_jsonb
-from herdpy.codec.kinds import Field, KeyField, Kind, quantum
+from herdpy.codec.kinds import KIND_FACTS, ByteForm, Field, KeyField, Kind, quantum
 from herdpy.codec.rows import decimal_text
 
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
@@ -65,7 +67,7 @@ def conform(array: Any, field: Field | KeyField, precision: int | None = None) -
         return _list(array, field, precision)
     target: Any = arrow_type(field, precision)
     if has_type(array, field):
-        if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128} and array.type.precision > target.precision:
+        if pa.types.is_decimal(target) and array.type.precision > target.precision:
             return _cast(array, target)
         return _checked(array, field.kind)
     if pa.types.is_null(array.type):
@@ -94,40 +96,60 @@ def _plain(array: Array) -> Array:
 def _converted(array: Array, field: Field | KeyField, target: pa.DataType) -> Array | None:
     """Return the array cast to the target type, or None if the types have nothing in common."""
     given, types = array.type, pa.types
-    number = types.is_integer(given) or types.is_floating(given) or types.is_decimal(given)
-    text = types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
-    match field.kind:
-        case Kind.INT16 | Kind.INT32 | Kind.INT64 if number:
-            return _cast(array, target)
-        case Kind.FLOAT32 | Kind.FLOAT64 if number:
-            return _floats(array, target)
-        case Kind.DECIMAL64 | Kind.DECIMAL128 if number:
-            return _decimals(array, target, field.scale)
-        case Kind.DECIMAL if number:
-            text_of = _float_text(given) if types.is_floating(given) else _number_text
-            return _by_row(array, pa.string(), text_of)
-        case Kind.TEXT | Kind.JSON | Kind.JSONB | Kind.DECIMAL if text:
-            return _cast(array, target)
-        case Kind.INTERVAL if types.is_duration(given):
-            return _durations(array, target)
-        case Kind.BYTES if (
-            types.is_large_binary(given) or types.is_binary_view(given) or types.is_fixed_size_binary(given)
-        ):
-            return _cast(array, target)
-        case Kind.DATE if types.is_date(given):
-            return array.cast(target, safe=False)
-        case Kind.DATE if types.is_timestamp(given):
-            return _days(array, target)
-        case Kind.TIME if types.is_time(given):
-            return _microseconds(array, target)
-        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ if types.is_timestamp(given) or types.is_date(given):
-            return _microseconds(array, target)
-        case Kind.UUID if text:
-            return dress(_by_row(array, pa.binary(16), lambda value: uuid.UUID(value).bytes), target)
-        case Kind.UUID if types.is_fixed_size_binary(given) and given.byte_width == 16:
-            return dress(array, target)
-        case _:
-            return None
+    if types.is_integer(given) or types.is_floating(given) or types.is_decimal(given):
+        return _of_numbers(array, field, target)
+    if types.is_string(given) or types.is_large_string(given) or types.is_string_view(given):
+        return _of_texts(array, target)
+    if types.is_temporal(given):
+        return _of_moments(array, target)
+    return _of_bytes(array, target)
+
+
+def _of_numbers(array: Array, field: Field | KeyField, target: pa.DataType) -> Array | None:
+    given, types = array.type, pa.types
+    if types.is_integer(target):
+        return _cast(array, target)
+    if types.is_floating(target):
+        return _floats(array, target)
+    if types.is_decimal(target):
+        return _decimals(array, target, field.scale)
+    if KIND_FACTS[field.kind].form is ByteForm.DECIMAL:
+        text_of = _float_text(given) if types.is_floating(given) else _number_text
+        return _by_row(array, pa.string(), text_of)
+    return None
+
+
+def _of_texts(array: Array, target: pa.DataType) -> Array | None:
+    if pa.types.is_string(target):
+        return _cast(array, target)
+    if target == pa.uuid():
+        return dress(_by_row(array, pa.binary(16), lambda value: uuid.UUID(value).bytes), target)
+    return None
+
+
+def _of_moments(array: Array, target: pa.DataType) -> Array | None:
+    given, types = array.type, pa.types
+    if types.is_interval(target) and types.is_duration(given):
+        return _durations(array, target)
+    if types.is_date(target) and types.is_date(given):
+        return array.cast(target, safe=False)
+    if types.is_date(target) and types.is_timestamp(given):
+        return _days(array, target)
+    if types.is_time(target) and types.is_time(given):
+        return _microseconds(array, target)
+    if types.is_timestamp(target) and (types.is_timestamp(given) or types.is_date(given)):
+        return _microseconds(array, target)
+    return None
+
+
+def _of_bytes(array: Array, target: pa.DataType) -> Array | None:
+    given, types = array.type, pa.types
+    is_fixed = types.is_fixed_size_binary(given)
+    if types.is_binary(target) and (is_fixed or types.is_large_binary(given) or types.is_binary_view(given)):
+        return _cast(array, target)
+    if is_fixed and storage_type(target) == given:
+        return dress(array, target)
+    return None
 
 
 def _list(array: Array, field: Field | KeyField, precision: int | None) -> Array:
@@ -137,7 +159,7 @@ def _list(array: Array, field: Field | KeyField, precision: int | None) -> Array
         array = array.cast(pa.list_(given.value_type))
     elif not types.is_list(given):
         raise ValueError(f"an Arrow column of type {given} cannot be stored as {field.kind.name}")
-    if field.kind == Kind.VECTOR:
+    if is_vector(field):
         _check_vector(array, field.scale)
     element = element_of(field)
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
@@ -145,8 +167,8 @@ def _list(array: Array, field: Field | KeyField, precision: int | None) -> Array
     offsets = pc.subtract(array.offsets, first)
     mask = array.is_null() if array.null_count else None
     found = pa.ListArray.from_arrays(offsets, values, type=pa.list_(values.type), mask=mask)
-    if field.kind == Kind.ARRAY and field.scale > 1:
-        array_to_datums(Field(Kind.ARRAY, field.scale, element=field.element), found)  # looks at the shapes
+    if not is_vector(field) and field.scale > 1:
+        array_to_datums(Field(field.kind, field.scale, element=field.element), found)  # looks at the shapes
     return found
 
 
@@ -256,20 +278,20 @@ def _microseconds(array: Array, target: pa.DataType) -> Array:
 
 def _checked(array: Array, kind: Kind) -> Array:
     """Return the array if its values are ones that the kind may have; DECIMAL in plain notation."""
-    match kind:
-        case Kind.TEXT | Kind.JSON:
+    match KIND_FACTS[kind].form:
+        case ByteForm.TEXT:
             offsets, data = spans_of(array)
             content = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
             if len(content) and not content.all():
                 zero = pc.match_substring(array, "\0")
                 wrong = pc.fill_null(zero, False).to_numpy(zero_copy_only=False)
                 _refuse(array, wrong, "contains the character U+0000")
-        case Kind.JSONB:
+        case ByteForm.JSONB:
             return _by_row(array, pa.string(), canonical_jsonb, ValueError)
-        case Kind.TIME:
+        case ByteForm.NUMBER if pa.types.is_time(array.type):
             counts = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
             _refuse(array, (counts < 0) | (counts > MICROSECONDS_A_DAY), "is not a time of day")
-        case Kind.DECIMAL:
+        case ByteForm.DECIMAL:
             plain = pc.fill_null(pc.match_substring_regex(array, _PLAIN_DECIMAL), True)
             if not pc.all(plain, min_count=0).as_py():
                 return _by_row(array, pa.string(), lambda text: decimal_text(Decimal(text)).decode())

@@ -63,12 +63,13 @@ from typing import Any, NoReturn, cast
 
 from herdpy.codec.kinds import (
     EXACT,
+    KIND_FACTS,
+    VECTOR_ELEMENT,
+    ByteForm,
     Datum,
-    Field,
     Grid,
     Interval,
     KeyField,
-    Kind,
     compile_function,
     plain_decimal,
     quantum,
@@ -132,10 +133,10 @@ def bytes_bytes(value: bytes) -> bytes:
     return value.replace(b"\0", b"\0\xff") + b"\0\0"
 
 
-def uuid_bytes(value: bytes) -> bytes:
-    """Return the bytes of an ascending UUID column; ValueError if there are not 16."""
-    if len(value) != 16:
-        raise ValueError("a UUID has 16 bytes")
+def raw_bytes(value: bytes, width: int) -> bytes:
+    """Return the bytes of an ascending column of bytes that are as many in every value; else ValueError."""
+    if len(value) != width:
+        raise ValueError(f"not {width} bytes")
     return value
 
 
@@ -257,19 +258,8 @@ def read_jsonb(key: bytes, at: int) -> tuple[str, int]:
 
 ColumnDecoder = Callable[[bytes, int], tuple[Datum, int]]
 
-#: The struct format of the kinds that are integers in a key.
-INTEGERS = {
-    Kind.BOOL: "B",
-    Kind.INT16: "H",
-    Kind.INT32: "I",
-    Kind.INT64: "Q",
-    Kind.DATE: "I",
-    Kind.TIME: "Q",
-    Kind.TIMESTAMP: "Q",
-    Kind.TIMESTAMPTZ: "Q",
-    Kind.DECIMAL64: "Q",
-}
-BITS = {"B": 8, "H": 16, "I": 32, "Q": 64}
+#: The struct format in a key of slots that are numbers.
+_FORMATS = {"B": "B", "h": "H", "i": "I", "q": "Q", "f": "I", "d": "Q"}
 #: A nullable column's tags.
 VALUE, NULL_FIRST, NULL_LAST = 1, b"\x00", b"\x02"
 
@@ -293,54 +283,53 @@ def column_decoder(one: KeyField) -> ColumnDecoder:
 
 
 def _value_decoder(one: KeyField) -> ColumnDecoder:
-    match one.kind:
-        case Kind.TEXT | Kind.BYTES | Kind.DECIMAL | Kind.JSONB | Kind.ARRAY | Kind.VECTOR:
-            return _variable_decoder(one)
-        case Kind.UUID:
-            width = 16
-        case Kind.FLOAT32 | Kind.FLOAT64:
-            width = 4 if one.kind == Kind.FLOAT32 else 8
-        case Kind.DECIMAL128 | Kind.INTERVAL:
-            width = 16
-        case _:
-            width = BITS[INTEGERS[one.kind]] // 8
-    top, half = (1 << 8 * width) - 1, 1 << 8 * width - 1
-    unit = quantum(one.scale)
+    facts = KIND_FACTS[one.kind]
+    if facts.is_variable:
+        return _variable_decoder(one)
+    width = facts.width
+    top = (1 << 8 * width) - 1
+    datum = _datum_reader(one)
 
     def decode_fixed(key: bytes, at: int) -> tuple[Datum, int]:
         end = at + width
         if end > len(key):
             raise ValueError("it ends too early")
         bits = int.from_bytes(key[at:end], "big")
-        if one.descending:
-            bits = top - bits
-        match one.kind:
-            case Kind.BOOL:
-                return bool(bits), end
-            case Kind.UUID:
-                return bits.to_bytes(16, "big"), end
-            case Kind.FLOAT32:
-                return bits_float32(bits), end
-            case Kind.FLOAT64:
-                return bits_float64(bits), end
-            case Kind.DECIMAL64 | Kind.DECIMAL128:
-                return EXACT.multiply(bits - half, unit), end
-            case Kind.INTERVAL:
-                return _interval(bits - half), end
-            case _:
-                return bits - half, end
+        return datum(top - bits if one.descending else bits), end
 
     return decode_fixed
 
 
+def _datum_reader(one: KeyField) -> Callable[[int], Datum]:
+    """Return the function from a fixed column's ascending bytes, as one integer, to its datum."""
+    facts = KIND_FACTS[one.kind]
+    width, half = facts.width, 1 << 8 * facts.width - 1
+    match facts.form:
+        case ByteForm.BOOL:
+            return bool
+        case ByteForm.RAW:
+            return lambda bits: bits.to_bytes(width, "big")
+        case ByteForm.SCALED:
+            unit = quantum(one.scale)
+            return lambda bits: EXACT.multiply(bits - half, unit)
+        case ByteForm.INTERVAL:
+            return lambda bits: _interval(bits - half)
+    if facts.slot in _FLOATS:
+        return bits_float32 if facts.slot == "f" else bits_float64
+    return lambda bits: bits - half
+
+
+_FLOATS = "fd"
+
+
 def _variable_decoder(one: KeyField) -> ColumnDecoder:
-    readers: dict[Kind, ColumnDecoder] = {
-        Kind.TEXT: read_text,
-        Kind.BYTES: read_bytes,
-        Kind.DECIMAL: read_decimal,
-        Kind.JSONB: read_jsonb,
+    readers: dict[ByteForm, ColumnDecoder] = {
+        ByteForm.TEXT: read_text,
+        ByteForm.BYTES: read_bytes,
+        ByteForm.DECIMAL: read_decimal,
+        ByteForm.JSONB: read_jsonb,
     }
-    read = readers.get(one.kind) or _array_reader(one)
+    read = readers.get(KIND_FACTS[one.kind].form) or _array_reader(one)
 
     def decode_descending(key: bytes, at: int) -> tuple[Datum, int]:
         value, end = read(key[at:].translate(FLIP), 0)
@@ -360,7 +349,7 @@ def _interval(span: int) -> Interval:
 
 
 def _array_reader(one: KeyField) -> ColumnDecoder:
-    element = one.element or Field(Kind.FLOAT32)
+    element = one.element or VECTOR_ELEMENT
     read = column_decoder(KeyField(element.kind, element.scale, nullable=True, element=element.element))
 
     def read_array(key: bytes, at: int) -> tuple[Datum, int]:
@@ -375,7 +364,8 @@ def _array_reader(one: KeyField) -> ColumnDecoder:
         sizes = struct.unpack_from(f">{key[at]}I", key, at + 1)
         return shaped(cast("tuple[Datum, ...]", found), sizes), at + 1 + 4 * len(sizes)
 
-    return read_shaped if one.kind == Kind.ARRAY and one.scale > 1 else read_array
+    is_array = KIND_FACTS[one.kind].form is ByteForm.ARRAY
+    return read_shaped if is_array and one.scale > 1 else read_array
 
 
 # The codec of a key.
@@ -392,8 +382,10 @@ class KeyCodec:
         """Raise ValueError if a field is JSON."""
         self.fields = tuple(fields)
         for i, one in enumerate(self.fields):
-            if one.kind == Kind.JSON:
-                raise ValueError(f"key column {i}: JSON has no order, so it cannot be part of a key")
+            if not KIND_FACTS[one.kind].ordered:
+                raise ValueError(
+                    f"key column {i}: {one.kind.name} has no order, so it cannot be part of a key"
+                )
         self._encoders: dict[int, KeyEncoder] = {}
         #: encode(values): the key. ValueError names the column that does not fit or may not be NULL.
         self.encode: KeyEncoder = self._encoder(len(self.fields))
@@ -490,7 +482,7 @@ def _expression_names(i: int, one: KeyField) -> dict[str, Any]:
         "float64_bits": float64_bits,
         "text_bytes": text_bytes,
         "bytes_bytes": bytes_bytes,
-        "uuid_bytes": uuid_bytes,
+        "raw_bytes": raw_bytes,
         "decimal_bytes": decimal_bytes,
         "flip": FLIP,
         "tag": bytes([VALUE]),
@@ -505,28 +497,30 @@ def _expression_names(i: int, one: KeyField) -> dict[str, Any]:
 
 def _encoding(i: int, one: KeyField) -> tuple[str, str]:
     """Return the struct format of column i, or "" when it makes its own bytes, and the expression."""
-    value, down = f"v{i}", one.descending
-    match one.kind:
-        case Kind.FLOAT32 | Kind.FLOAT64:
-            width = 64 if one.kind == Kind.FLOAT64 else 32
-            value = f"float{width}_bits({value})"
-            return "Q" if width == 64 else "I", f"{(1 << width) - 1} - {value}" if down else value
-        case Kind.DECIMAL64 | Kind.DECIMAL128:
+    value, down, facts = f"v{i}", one.descending, KIND_FACTS[one.kind]
+    bits = 8 * facts.width
+    match facts.form:
+        case ByteForm.NUMBER if facts.slot in _FLOATS:
+            value = f"float{bits}_bits({value})"
+            return _FORMATS[facts.slot], f"{(1 << bits) - 1} - {value}" if down else value
+        case ByteForm.SCALED:
             whole = f"int(multiply({value}, ten{i})) if {value}.same_quantum(unit{i})"
             value = f"({whole} else unscaled({value}, scale{i}))"
-        case Kind.TEXT | Kind.BYTES | Kind.UUID | Kind.DECIMAL | Kind.JSONB | Kind.INTERVAL:
-            expression = f"{one.kind.name.lower()}_bytes({value})"
+        case ByteForm.RAW:
+            expression = f"raw_bytes({value}, {facts.width})"
             return "", f"{expression}.translate(flip)" if down else expression
-        case Kind.ARRAY | Kind.VECTOR:
+        case ByteForm.TEXT | ByteForm.BYTES | ByteForm.DECIMAL | ByteForm.JSONB | ByteForm.INTERVAL:
+            expression = f"{facts.form.name.lower()}_bytes({value})"
+            return "", f"{expression}.translate(flip)" if down else expression
+        case ByteForm.ARRAY | ByteForm.VECTOR:
             expression = f"array{i}({value})"
             return "", f"{expression}.translate(flip)" if down else expression
-        case Kind.BOOL:
-            return "B", f"255 - {value}" if down else value
-    bits = BITS[INTEGERS[one.kind]] if one.kind in INTEGERS else 128
+        case ByteForm.BOOL:
+            return _FORMATS[facts.slot], f"255 - {value}" if down else value
     shifted = f"{(1 << bits - 1) - 1} - {value}" if down else f"{value} + {1 << bits - 1}"
-    if bits == 128:
-        return "", f"({shifted}).to_bytes(16, 'big')"
-    return INTEGERS[one.kind], shifted
+    if facts.slot not in _FORMATS:
+        return "", f"({shifted}).to_bytes({facts.width}, 'big')"
+    return _FORMATS[facts.slot], shifted
 
 
 def _interval_bytes(value: Any) -> bytes:
@@ -535,9 +529,10 @@ def _interval_bytes(value: Any) -> bytes:
 
 def _array_maker(one: KeyField) -> Callable[[Any], bytes] | None:
     """Return what makes the bytes of an ascending ARRAY or VECTOR."""
-    if one.kind == Kind.VECTOR:
-        element = Field(Kind.FLOAT32)
-    elif one.kind == Kind.ARRAY and one.element is not None:
+    form = KIND_FACTS[one.kind].form
+    if form is ByteForm.VECTOR:
+        element = VECTOR_ELEMENT
+    elif form is ByteForm.ARRAY and one.element is not None:
         element = one.element
     else:
         return None
@@ -552,7 +547,7 @@ def _array_maker(one: KeyField) -> Callable[[Any], bytes] | None:
         sizes = sizes_of(values)
         return array_bytes(values) + struct.pack(f">B{len(sizes)}I", len(sizes), *sizes)
 
-    return shaped_bytes if one.kind == Kind.ARRAY and one.scale > 1 else array_bytes
+    return shaped_bytes if form is ByteForm.ARRAY and one.scale > 1 else array_bytes
 
 
 def _refuse(fields: Sequence[KeyField], values: Sequence[Datum]) -> NoReturn:

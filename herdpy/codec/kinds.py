@@ -23,6 +23,9 @@ JSONB                     str, the one text of the value (``herdpy_sql.values.js
 VECTOR                    tuple of floats that are rounded to 32 bits
 ========================  ==========================================================
 
+``KIND_FACTS`` says how each is laid out. ``rows``, ``keys`` and the ``arrow`` modules go by what it says, and
+name no kind.
+
 Dates and times are integers because comparing, encoding and handing them to Arrow then costs
 nothing; they become ``datetime`` objects at the edge (``herdpy_sql.values``). The least and the
 greatest integer of DATE (32 bits), TIMESTAMP and TIMESTAMPTZ (64 bits) are -infinity and infinity.
@@ -33,6 +36,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import math
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow, Underflow
@@ -149,10 +153,80 @@ class Kind(enum.IntEnum):
     VECTOR = 21
 
 
+class ByteForm(enum.Enum):
+    """How the bytes of a datum are made. Kinds of one form differ in their width alone."""
+
+    __hash__ = object.__hash__  # members are themselves alone; Enum's own hash is a function in Python
+
+    BOOL = enum.auto()
+    NUMBER = enum.auto()  # an integer or a float that struct packs
+    SCALED = enum.auto()  # a decimal of fixed scale: value * 10**scale
+    DECIMAL = enum.auto()  # a decimal of any scale: its digits
+    RAW = enum.auto()  # bytes, as many in every value
+    BYTES = enum.auto()
+    TEXT = enum.auto()
+    JSONB = enum.auto()
+    INTERVAL = enum.auto()
+    ARRAY = enum.auto()
+    VECTOR = enum.auto()
+
+
+class KindFacts(NamedTuple):
+    """How values of a kind are laid out.
+
+    Attributes:
+        form: what makes their bytes.
+        slot: the struct format of their slot in an image; "I" where that says where their bytes end.
+        digits: of decimals of fixed scale: how many the slot is certain to hold.
+        least: the datum that is -infinity, if there is one.
+        ordered: whether they can be in a key.
+    """
+
+    form: ByteForm
+    slot: str = "I"
+    digits: int = 0
+    least: int | None = None
+    ordered: bool = True
+
+    @property
+    def width(self) -> int:
+        """Bytes of the slot."""
+        return struct.calcsize(f"<{self.slot}")
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether values differ in how many bytes they have."""
+        return self.slot == "I"
+
+
 DATE_INFINITY = 2**31 - 1
 DATE_NEGATIVE_INFINITY = -(2**31)
 TIMESTAMP_INFINITY = 2**63 - 1
 TIMESTAMP_NEGATIVE_INFINITY = -(2**63)
+
+KIND_FACTS: dict[Kind, KindFacts] = {
+    Kind.BOOL: KindFacts(ByteForm.BOOL, "B"),
+    Kind.INT16: KindFacts(ByteForm.NUMBER, "h"),
+    Kind.INT32: KindFacts(ByteForm.NUMBER, "i"),
+    Kind.INT64: KindFacts(ByteForm.NUMBER, "q"),
+    Kind.FLOAT32: KindFacts(ByteForm.NUMBER, "f"),
+    Kind.FLOAT64: KindFacts(ByteForm.NUMBER, "d"),
+    Kind.DECIMAL64: KindFacts(ByteForm.SCALED, "q", digits=18),
+    Kind.DECIMAL128: KindFacts(ByteForm.SCALED, "16s", digits=38),
+    Kind.DECIMAL: KindFacts(ByteForm.DECIMAL),
+    Kind.TEXT: KindFacts(ByteForm.TEXT),
+    Kind.BYTES: KindFacts(ByteForm.BYTES),
+    Kind.DATE: KindFacts(ByteForm.NUMBER, "i", least=DATE_NEGATIVE_INFINITY),
+    Kind.TIME: KindFacts(ByteForm.NUMBER, "q"),
+    Kind.TIMESTAMP: KindFacts(ByteForm.NUMBER, "q", least=TIMESTAMP_NEGATIVE_INFINITY),
+    Kind.TIMESTAMPTZ: KindFacts(ByteForm.NUMBER, "q", least=TIMESTAMP_NEGATIVE_INFINITY),
+    Kind.UUID: KindFacts(ByteForm.RAW, "16s"),
+    Kind.JSON: KindFacts(ByteForm.TEXT, ordered=False),
+    Kind.INTERVAL: KindFacts(ByteForm.INTERVAL, "16s"),
+    Kind.ARRAY: KindFacts(ByteForm.ARRAY),
+    Kind.JSONB: KindFacts(ByteForm.JSONB),
+    Kind.VECTOR: KindFacts(ByteForm.VECTOR),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +245,10 @@ class Field:
     scale: int = 0
     missing: Datum = None
     element: Field | None = None
+
+
+VECTOR_ELEMENT = Field(Kind.FLOAT32)
+"""What a VECTOR is of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,10 @@ from typing import Any, NoReturn
 
 from herdpy.codec.kinds import (
     EXACT,
+    KIND_FACTS,
     MAX_DIMENSIONS,
     MAX_INTERVAL_US,
+    ByteForm,
     Datum,
     Field,
     Grid,
@@ -86,31 +88,8 @@ from herdpy.codec.kinds import (
 
 # The layout of an image.
 
-#: The struct format of each kind's slot.
-SLOTS = {
-    Kind.BOOL: "B",
-    Kind.INT16: "h",
-    Kind.INT32: "i",
-    Kind.INT64: "q",
-    Kind.FLOAT32: "f",
-    Kind.FLOAT64: "d",
-    Kind.DECIMAL64: "q",
-    Kind.DECIMAL128: "16s",
-    Kind.DECIMAL: "I",
-    Kind.TEXT: "I",
-    Kind.BYTES: "I",
-    Kind.DATE: "i",
-    Kind.TIME: "q",
-    Kind.TIMESTAMP: "q",
-    Kind.TIMESTAMPTZ: "q",
-    Kind.UUID: "16s",
-    Kind.JSON: "I",
-    Kind.INTERVAL: "16s",
-    Kind.ARRAY: "I",
-    Kind.JSONB: "I",
-    Kind.VECTOR: "I",
-}
-VARIABLE = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.DECIMAL, Kind.ARRAY, Kind.JSONB, Kind.VECTOR})
+VARIABLE = frozenset(kind for kind, facts in KIND_FACTS.items() if facts.is_variable)
+"""The kinds whose slots say where their bytes end."""
 
 Encoder = Callable[[Sequence[Datum]], bytes]
 Decoder = Callable[[bytes], tuple[Datum, ...]]
@@ -124,32 +103,18 @@ def bitmap_width(columns: int) -> int:
     return (columns + 7) // 8
 
 
-def slot_width(kind: Kind) -> int:
-    """Return the bytes of a kind's slot."""
-    return struct.calcsize("<" + SLOTS[kind])
-
-
 #: Bytes of a value, in a slot and in a key, of the kinds whose keys all have as many.
-FIXED_WIDTHS = {kind: slot_width(kind) for kind in SLOTS.keys() - VARIABLE - {Kind.INTERVAL}}
+FIXED_WIDTHS = {
+    kind: facts.width
+    for kind, facts in KIND_FACTS.items()
+    if not facts.is_variable and facts.form is not ByteForm.INTERVAL
+}
 
 
 # Intervals, arrays and vectors.
 
 _INTERVAL = struct.Struct("<iiq")
 _LENGTH = struct.Struct("<I")
-_PLAIN = frozenset(
-    {
-        Kind.INT16,
-        Kind.INT32,
-        Kind.INT64,
-        Kind.FLOAT32,
-        Kind.FLOAT64,
-        Kind.DATE,
-        Kind.TIME,
-        Kind.TIMESTAMP,
-        Kind.TIMESTAMPTZ,
-    }
-)
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], Any]
 
@@ -184,15 +149,15 @@ def _head(dimensions: int) -> struct.Struct:
 @functools.cache
 def array_encoder(element: Field) -> Encode:
     """Return the function from a tuple of datums to an array's bytes."""
-    form = "?" if element.kind == Kind.BOOL else SLOTS[element.kind]
-    if form == "?" or element.kind in _PLAIN:
+    form = _plain_format(element.kind)
+    if form:
 
         def join(values: list[Any]) -> bytes:
             return struct.pack(f"<{len(values)}{form}", *values)
 
     else:
         encode = _pieces(element)[0]
-        fixed = element.kind not in VARIABLE
+        fixed = not KIND_FACTS[element.kind].is_variable
 
         def join(values: list[Any]) -> bytes:
             pieces = [encode(value) for value in values]
@@ -223,13 +188,13 @@ def array_encoder(element: Field) -> Encode:
 @functools.cache
 def array_decoder(element: Field) -> Decode:
     """Return the function from an array's bytes to the tuple; ValueError or struct.error of damaged ones."""
-    form = "?" if element.kind == Kind.BOOL else SLOTS[element.kind]
-    if form == "?" or element.kind in _PLAIN:
+    form, facts = _plain_format(element.kind), KIND_FACTS[element.kind]
+    if form:
         split: Callable[[bytes, int], Any] = functools.partial(_split_plain, form)
-    elif element.kind in VARIABLE:
+    elif facts.is_variable:
         split = functools.partial(_split_variable, _pieces(element)[1])
     else:
-        split = functools.partial(_split_fixed, _pieces(element)[1], struct.calcsize("<" + form))
+        split = functools.partial(_split_fixed, _pieces(element)[1], facts.width)
 
     def decode_array(data: bytes) -> tuple[Any, ...]:
         if data[:1] == b"\0" and len(data) == 1:
@@ -250,6 +215,14 @@ def array_decoder(element: Field) -> Decode:
         return shaped([None if bits >> i & 1 else next(found) for i in range(count)], sizes)
 
     return decode_array
+
+
+def _plain_format(kind: Kind) -> str:
+    """Return the struct format of the datums of a kind that struct packs as they are, or ""."""
+    facts = KIND_FACTS[kind]
+    if facts.form is ByteForm.BOOL:
+        return "?"
+    return facts.slot if facts.form is ByteForm.NUMBER else ""
 
 
 def _split_plain(form: str, data: bytes, count: int) -> tuple[Any, ...]:
@@ -278,23 +251,20 @@ def _split_variable(decode: Decode, data: bytes, count: int) -> list[Any]:
 
 def _pieces(element: Field) -> tuple[Encode, Decode]:
     """Return what makes one element's bytes, and what reads them."""
-    match element.kind:
-        case Kind.TEXT | Kind.JSON | Kind.JSONB:
+    facts = KIND_FACTS[element.kind]
+    match facts.form:
+        case ByteForm.TEXT | ByteForm.JSONB:
             return str.encode, bytes.decode
-        case Kind.BYTES | Kind.UUID:
+        case ByteForm.BYTES | ByteForm.RAW:
             return bytes, bytes
-        case Kind.DECIMAL:
+        case ByteForm.DECIMAL:
             return (lambda value: format(value, "f").encode()), (lambda data: Decimal(data.decode()))
-        case Kind.INTERVAL:
+        case ByteForm.INTERVAL:
             return interval_bytes, read_interval
-        case Kind.VECTOR:
+        case ByteForm.VECTOR:
             return vector_bytes, read_vector
-        case Kind.DECIMAL64 | Kind.DECIMAL128:
-            width, scale, unit = (
-                8 if element.kind == Kind.DECIMAL64 else 16,
-                element.scale,
-                quantum(element.scale),
-            )
+        case ByteForm.SCALED:
+            width, scale, unit = facts.width, element.scale, quantum(element.scale)
             return (
                 lambda value: unscaled(value, scale).to_bytes(width, "little", signed=True),
                 lambda data: EXACT.multiply(Decimal(int.from_bytes(data, "little", signed=True)), unit),
@@ -321,28 +291,30 @@ class _Encoding:
 
 def _encoding(i: int, kind: Kind, end: str) -> _Encoding:
     """Return column i's encoding; ``end`` is the expression of the end before it, or ""."""
-    match kind:
-        case Kind.TEXT | Kind.JSON | Kind.JSONB:
+    facts = KIND_FACTS[kind]
+    match facts.form:
+        case ByteForm.TEXT | ByteForm.JSONB:
             content = f"v{i}.encode()"
-        case Kind.ARRAY | Kind.VECTOR:
+        case ByteForm.ARRAY | ByteForm.VECTOR:
             content = f"array{i}(v{i})"
-        case Kind.INTERVAL:
+        case ByteForm.INTERVAL:
             return _Encoding([f"v{i} = interval_bytes(v{i})"], f"v{i}", f"v{i} = empty")
-        case Kind.DECIMAL:
+        case ByteForm.DECIMAL:
             content = f"decimal_text(v{i})"
-        case Kind.BYTES:
+        case ByteForm.BYTES:
             content = f"v{i}"
-        case Kind.DECIMAL64 | Kind.DECIMAL128:
+        case ByteForm.SCALED:
             whole = f"int(multiply(v{i}, ten{i})) if v{i}.same_quantum(unit{i}) else unscaled(v{i}, scale{i})"
-            if kind == Kind.DECIMAL128:
+            if facts.slot.endswith("s"):
                 return _Encoding(
-                    [f"v{i} = ({whole}).to_bytes(16, 'little', signed=True)"], f"v{i}", f"v{i} = empty"
+                    [f"v{i} = ({whole}).to_bytes({facts.width}, 'little', signed=True)"],
+                    f"v{i}",
+                    f"v{i} = empty",
                 )
             return _Encoding([f"v{i} = {whole}"], f"v{i}", f"v{i} = 0")
-        case Kind.UUID:
-            return _Encoding(
-                [f"if len(v{i}) != 16: raise ValueError('not 16 bytes')"], f"v{i}", f"v{i} = empty"
-            )
+        case ByteForm.RAW:
+            check = f"if len(v{i}) != {facts.width}: raise ValueError('not {facts.width} bytes')"
+            return _Encoding([check], f"v{i}", f"v{i} = empty")
         case _:
             return _Encoding([], f"v{i}", f"v{i} = 0")
     length = f"{end} + len(b{i})" if end else f"len(b{i})"
@@ -379,7 +351,7 @@ def make_encoder(fields: tuple[Field, ...]) -> Encoder:
         "except errors:",
         "    refuse(values)",
     ]
-    slots = "".join(SLOTS[field.kind] for field in fields)
+    slots = "".join(KIND_FACTS[field.kind].slot for field in fields)
     namespace = _encoding_names(fields) | {
         "pack": struct.Struct(f"<H{bitmap}x{slots}").pack,
         "pack_nulls": struct.Struct(f"<H{bitmap}s{slots}").pack,
@@ -398,12 +370,13 @@ def _encoding_names(fields: Sequence[Field]) -> dict[str, Any]:
         "interval_bytes": interval_bytes,
     }
     for i, field in enumerate(fields):
-        if field.kind == Kind.ARRAY:
+        form = KIND_FACTS[field.kind].form
+        if form is ByteForm.ARRAY:
             assert field.element is not None
             names[f"array{i}"] = array_encoder(field.element)
-        elif field.kind == Kind.VECTOR:
+        elif form is ByteForm.VECTOR:
             names[f"array{i}"] = vector_bytes
-        if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
+        elif form is ByteForm.SCALED:
             names |= {f"ten{i}": 10**field.scale, f"unit{i}": quantum(field.scale), f"scale{i}": field.scale}
     return names
 
@@ -421,7 +394,7 @@ def _refuse_row(fields: Sequence[Field], values: Sequence[Datum]) -> NoReturn:
         encoding = _encoding(0, field.kind, "")
         body = ["if v0 is not None:", *(f"    {line}" for line in encoding.lines)]
         body.append(f"    pack({encoding.argument}), empty + {encoding.piece or 'empty'}")
-        namespace = _encoding_names([field]) | {"pack": struct.Struct("<" + SLOTS[field.kind]).pack}
+        namespace = _encoding_names([field]) | {"pack": struct.Struct("<" + KIND_FACTS[field.kind].slot).pack}
         try:
             compile_function("encode_column", "v0", body, namespace)(value)
         except ERRORS as error:
@@ -459,7 +432,7 @@ def _make_layout_decoder(
     header = 2 + bitmap_width(count)
     wanted = {p for p in positions if p < count}
     formats, targets, variable = _read_plan(fields[:count], wanted)
-    start = header + sum(slot_width(field.kind) for field in fields[:count])
+    start = header + sum(KIND_FACTS[field.kind].width for field in fields[:count])
     values = {p: _decoding(p, fields[p].kind, variable.get(p, ""), start) for p in wanted}
     plain = "".join(f"{values[p] if p < count else f'missing{p}'}, " for p in positions)
     careful = "".join(
@@ -487,7 +460,7 @@ def _make_layout_decoder(
         element = fields[p].element
         if element is not None:
             namespace[f"array{p}"] = array_decoder(element)
-        elif fields[p].kind == Kind.VECTOR:
+        elif KIND_FACTS[fields[p].kind].form is ByteForm.VECTOR:
             namespace[f"array{p}"] = read_vector
     namespace |= {
         "unpack_from": struct.Struct("<" + "".join(formats)).unpack_from,
@@ -521,32 +494,33 @@ def _read_plan(fields: Sequence[Field], wanted: set[int]) -> tuple[list[str], li
                 needed |= set() if before is None else {before}
             before = i
     for i, field in enumerate(fields[: max(needed, default=-1) + 1]):
+        facts = KIND_FACTS[field.kind]
         if i not in needed:
-            formats.append(f"{slot_width(field.kind)}x")
+            formats.append(f"{facts.width}x")
             continue
-        formats.append("?" if field.kind == Kind.BOOL else SLOTS[field.kind])
-        targets.append(f"e{i}, " if field.kind in VARIABLE else f"c{i}, ")
+        formats.append("?" if facts.form is ByteForm.BOOL else facts.slot)
+        targets.append(f"e{i}, " if facts.is_variable else f"c{i}, ")
     return formats, targets, starts
 
 
 def _decoding(p: int, kind: Kind, before: str, start: int) -> str:
     """Return the expression of column p's datum; ``before`` names the end of the one before, or ""."""
     content = f"image[{f'{start} + {before}' if before else start}:{start} + e{p}]"
-    match kind:
-        case Kind.TEXT | Kind.JSON | Kind.JSONB:
+    facts = KIND_FACTS[kind]
+    match facts.form:
+        case ByteForm.TEXT | ByteForm.JSONB:
             return f"{content}.decode()"
-        case Kind.ARRAY | Kind.VECTOR:
+        case ByteForm.ARRAY | ByteForm.VECTOR:
             return f"array{p}({content})"
-        case Kind.INTERVAL:
+        case ByteForm.INTERVAL:
             return f"read_interval(c{p})"
-        case Kind.BYTES:
+        case ByteForm.BYTES:
             return content
-        case Kind.DECIMAL:
+        case ByteForm.DECIMAL:
             return f"Decimal({content}.decode())"
-        case Kind.DECIMAL64:
-            return f"multiply(c{p}, unit{p})"
-        case Kind.DECIMAL128:
-            return f"multiply(from_bytes(c{p}, 'little', signed=True), unit{p})"
+        case ByteForm.SCALED:
+            whole = f"from_bytes(c{p}, 'little', signed=True)" if facts.slot.endswith("s") else f"c{p}"
+            return f"multiply({whole}, unit{p})"
         case _:
             return f"c{p}"
 

@@ -275,7 +275,7 @@ def _images(layout: _Layout, arrays: Sequence[Array], count: int) -> list[bytes]
             end = end + np.diff(spans_of(filled)[0])
             fixed[f"c{i}"] = end
             continue
-        slots = _slots_of(field, array)
+        slots = slots_of(field, array)
         if nulls is not None:
             slots = slots.copy()
             slots[nulls] = np.zeros(1, slots.dtype)[0]
@@ -300,7 +300,7 @@ def _bytes_of(field: Field, array: Array) -> Array:
     return pa.array([None if datum is None else write(datum) for datum in datums], pa.binary())
 
 
-def _slots_of(field: Field, array: Array) -> NumpyArray:
+def slots_of(field: Field, array: Array) -> NumpyArray:
     """Return the slots of a fixed-width column; undefined where NULL."""
     facts = KIND_FACTS[field.kind]
     if facts.form is ByteForm.INTERVAL:

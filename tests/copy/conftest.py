@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.copy import CopyTarget, reader, writer
-from herdpy_server.wire.column_texts import column_to_text
+from herdpy_server.wire.columns import column_to_text
 from herdpy_sql.catalog import Catalog, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import split

@@ -14,7 +14,7 @@ from herdpy.codec.arrow import datums_to_array
 from herdpy_server.wire import DataRowForm, decoder, rows_encoder
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import OID, Base, SqlType
 from tests.wire_formats.wire_values import TYPES, texts
 
 LEAST = 8
@@ -82,6 +82,10 @@ def test_several_columns(data: st.DataObject) -> None:
 def test_floats_of_common_sizes(values: list[float]) -> None:
     same([t.DOUBLE], [values], [False])
     same([t.REAL], [pa.array(values, pa.float32()).to_pylist()], [False])
+
+
+def test_object_ids_are_half_as_wide_as_their_slots() -> None:
+    same([OID], [[0, 1, 26, 2**31, 2**32 - 1] * 3], [True])
 
 
 def test_no_columns_and_large_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from herdpy.codec.arrow_conform import conform
 from herdpy.codec.kinds import Datum
 from herdpy_server.copy.arrow import ArrowReader
 from herdpy_server.copy.target import Array, CopyTarget
-from herdpy_server.wire.column_texts import column_from_text
+from herdpy_server.wire.columns import column_from_text
 from herdpy_server.wire.formats import decoder
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError

@@ -29,7 +29,7 @@ import pyarrow as pa
 from herdpy.codec.kinds import Datum
 from herdpy.imports import lazy_module
 from herdpy_server.copy.target import Array, CopyTarget
-from herdpy_server.wire.column_texts import column_from_text, column_to_text
+from herdpy_server.wire.columns import column_from_text, column_to_text
 from herdpy_server.wire.formats import decoder
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions

@@ -15,33 +15,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, numbers_of
-from herdpy.codec.kinds import (
-    DATE_INFINITY,
-    DATE_NEGATIVE_INFINITY,
-    TIMESTAMP_INFINITY,
-    TIMESTAMP_NEGATIVE_INFINITY,
-)
+from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.arrow_bytes import slots_of
 from herdpy.imports import lazy_module
-from herdpy_server.wire.column_texts import column_to_text
 from herdpy_server.wire.formats import encoder
 from herdpy_server.wire.rows import rows_encoder
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import SqlType
+from herdpy_sql.values.form import TypeForms
 from herdpy_sql.values.forms import FORMS
-from herdpy_sql.values.moments import DAYS_TO_2000, US_TO_2000
 
 Array = Any
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
 pc: Any = lazy_module("pyarrow.compute")
 
 _MESSAGE_HEAD = struct.Struct("!ci")
-_STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.UNKNOWN, Base.JSON, Base.BYTEA})
-_PLAIN = {
-    base: (f"<{forms.fixed.format[1:]}", f">{forms.fixed.format[1:]}")
-    for base, forms in FORMS.items()
-    if forms.fixed is not None
-}
-"""numpy's forms of values that are one number, as Arrow has them and as they are sent."""
+
+
+def _packer(forms: TypeForms) -> Callable[[Any], Any] | None:
+    if forms.columns.pack is not None or forms.fixed is None:
+        return forms.columns.pack
+    form = f">{forms.fixed.format[1:]}"
+    return lambda numbers: numbers.astype(form)
+
+
+_PACKERS = {base: _packer(forms) for base, forms in FORMS.items()}
+"""From what slots hold to the binary form, of types whose values all have as many bytes."""
 _LARGE_BYTES = 256 << 20
 """Rows of more than that are joined in parts, since Arrow's offsets have 31 bits."""
 
@@ -130,37 +128,43 @@ def _as_array(matrices: Sequence[Matrix]) -> Array:
 
 def _fixed_width(array: Array, sql_type: SqlType) -> Matrix | None:
     """The binary form of a column's values, all of the same width; None for types that are not so."""
-    base = sql_type.base
-    plain = _PLAIN.get(base)
-    if plain is not None:
-        return _bytes_of(numbers_of(array, plain[0]).astype(plain[1]))
-    if base is Base.DATE:
-        return _moved(numbers_of(array, "<i4"), DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY, ">i4")
-    if base in {Base.TIMESTAMP, Base.TIMESTAMPTZ}:
-        values = numbers_of(array, "<i8")
-        return _moved(values, US_TO_2000, TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, ">i8")
-    if base is Base.BOOLEAN:
-        return _bytes_of(pc.cast(array, pa.uint8()).to_numpy(zero_copy_only=False))
-    if base is Base.UUID and isinstance(array.type, pa.BaseExtensionType):
-        return _bytes_of(numbers_of(array.storage, "V16"))
-    return None
-
-
-def _moved(values: Any, by: int, least: int, greatest: int, form: str) -> Matrix:
-    """Days or microseconds since 2000 of those since 1970; infinity stays, -infinity is as Arrow has it."""
-    moved = values - np.asarray(by, values.dtype)
-    if len(values) and (values.min() <= least + 1 or values.max() == greatest):
-        moved = np.where(values <= least + 1, least, np.where(values == greatest, greatest, moved))
-    return _bytes_of(moved.astype(form))
+    pack = _PACKERS.get(sql_type.base)
+    return None if pack is None else _bytes_of(pack(slots_of(sql_type.field, array)))
 
 
 def _binary(array: Array, sql_type: SqlType) -> Array:
     """The binary form of a column as an Arrow array of type binary; NULL stays NULL."""
-    if sql_type.base in _STRINGS:
+    if sql_type.element is None and FORMS[sql_type.base].columns.is_packed:
         return array.view(pa.binary())
     write: Callable[[Any], bytes] = encoder(sql_type, True)
     datums = array_to_datums(sql_type.field, array)
     return pa.array([None if datum is None else write(datum) for datum in datums], pa.binary())
+
+
+def column_to_text(array: Array, sql_type: SqlType, zone: str) -> Array:
+    """The PostgreSQL text of every value, as an Arrow array of strings; NULL stays NULL."""
+    write = None if sql_type.element is not None else FORMS[sql_type.base].columns.write
+    found = None if write is None else write(array, sql_type, zone)
+    return _written(array, sql_type, zone) if found is None else found
+
+
+def _written(array: Array, sql_type: SqlType, zone: str) -> Array:
+    """The same, value by value."""
+    encode = encoder(sql_type, False, zone)
+    datums = array_to_datums(sql_type.field, array)
+    texts = [None if datum is None else encode(datum) for datum in datums]
+    return pa.array(texts, pa.binary()).view(pa.string())
+
+
+def column_from_text(strings: Array, sql_type: SqlType, zone: str) -> Array | None:
+    """The values that an Arrow array of strings stands for; None when they must be read one by one.
+
+    ArrowInvalid means the same.
+    """
+    read = None if sql_type.element is not None else FORMS[sql_type.base].columns.read
+    if read is None:
+        return None
+    return read(strings, arrow_type(sql_type.field, sql_type.precision), sql_type, zone)
 
 
 def copy_data_messages(pieces: Any) -> bytes:

@@ -7,7 +7,8 @@ from typing import Any
 
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.form import DuckForms, TypeForms, always, mismatch
+from herdpy_sql.values.form import Array, ColumnForms, DuckForms, TypeForms, always, mismatch
+from herdpy_sql.values.string_columns import made_by_arrow, pa
 from herdpy_sql.values.strings import check_text
 
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -73,7 +74,23 @@ def _take(value: object) -> Any:
     raise mismatch(value, "bytea")
 
 
+def _read_column(strings: Array, target: Any, *_more: Any) -> Array | None:
+    found: list[bytes | None] = []
+    for text in strings.to_pylist():
+        if text is None:
+            found.append(None)
+            continue
+        if text[:2] != "\\x" or not (text[2:].isalnum() or len(text) == 2):
+            return None
+        try:
+            found.append(bytes.fromhex(text[2:]))
+        except ValueError:
+            return None
+    return pa.array(found, target)
+
+
 FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(read=_read_column, is_packed=True, python=bytes, take=made_by_arrow),
     write=always(lambda value: "\\x" + value.hex()),
     read=always(parse_bytea),
     take=always(_take),

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, mismatch
+from herdpy_sql.values.form import Array, ColumnForms, DuckForms, TypeForms, always, fixed_reader, mismatch
+from herdpy_sql.values.string_columns import cast_to_text, made_by_arrow, np, pc
 
 _BLANKS = " \t\n\r\f\v"
 _FLOAT32 = struct.Struct("<f")
@@ -187,7 +189,29 @@ def _give_real(value: float | None) -> object:
 
 
 _FORM32, _FORM64 = struct.Struct("!f"), struct.Struct("!d")
+
+
+def _column_writer(most: float) -> Callable[..., Array | None]:
+    """Arrow writes them as PostgreSQL does, as short as can be, up to ``most``: then it has an exponent."""
+
+    def write(floats: Array, *_more: Any) -> Array | None:
+        size = pc.abs(floats)
+        plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, 1e-4), pc.less(size, most)))
+        return None if pc.all(plain).as_py() is False else cast_to_text(floats)
+
+    return write
+
+
+def _read_column(strings: Array, target: Any, *_more: Any) -> Array | None:
+    values = pc.cast(strings, target)
+    plain = values.fill_null(1).to_numpy(zero_copy_only=False)
+    if not np.isfinite(plain).all() or not plain.all():
+        return None  # overflow, underflow and special words are PostgreSQL's to judge
+    return values
+
+
 REAL_FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(write=_column_writer(1e6), read=_read_column),
     write=always(float32_text),
     read=always(parse_real),
     take=always(_take_real),
@@ -199,6 +223,7 @@ REAL_FORMS: TypeForms = TypeForms(
     unquoted=True,
 )
 DOUBLE_FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(write=_column_writer(1e10), read=_read_column, python=float, take=made_by_arrow),
     write=always(float64_text),
     read=always(parse_double),
     take=always(_take_double),

@@ -8,7 +8,7 @@ their tables from there.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,36 @@ class DuckForms:
     client: Reader | None = None
 
 
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnForms:
+    """The forms of a column of values, many at once: an Arrow array of the type's Arrow type.
+
+    What is left out goes value by value, by the functions of :class:`TypeForms`; so does what a function
+    gives None for, or raises ArrowInvalid (a ValueError) for. Both ways come to the same.
+
+    Attributes:
+        write: SQL's text of each value of (array, type, time zone), as an Arrow array of strings.
+        read: of (strings, Arrow type, type, time zone) the array. It gives None when there is a text that
+            Arrow might not read as the type's input function does.
+        pack: the binary forms, of numpy's array of what slots of row images hold, none of them NULL.
+        is_packed: whether the bytes of an Arrow value are its binary form.
+        python: the class whose objects Arrow takes as values of the type.
+        take: the array of (objects of that class, Arrow type). ValueError: look at each of them.
+        give: Python's objects, of numpy's array of numbers.
+    """
+
+    write: Callable[[Array, SqlType, str], Array | None] | None = None
+    read: Callable[[Array, Any, SqlType, str], Array | None] | None = None
+    pack: Callable[[Any], Any] | None = None
+    is_packed: bool = False
+    python: type | None = None
+    take: Callable[[Sequence[object], Any], Array] | None = None
+    give: Callable[[Any], list[Any] | None] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TypeForms:
     """The forms of one type's values. None is never passed to a function but those of Python objects.
@@ -73,6 +103,7 @@ class TypeForms:
         take: from a Python object (or None) to a datum. SqlError 42804 for an object that cannot be one.
         pack, unpack: PostgreSQL's binary form (the type's ``send`` and ``recv`` functions).
         duck: in DuckDB's text.
+        columns: of many values at once.
         guessed: the Python types that a parameter of no declared type has this type for.
         fixed: the binary form where that is one number, as it is in an Arrow array.
         text_bytes: bytes of SQL's text of a datum, where there is a shorter way than ``write``.
@@ -87,6 +118,7 @@ class TypeForms:
     pack: ReaderOf
     unpack: ReaderOf
     duck: DuckForms
+    columns: ColumnForms = ColumnForms()
     give: Callable[[SqlType], Reader | None] = lambda sql_type: None
     guessed: tuple[type, ...] = ()
     fixed: struct.Struct | None = None

@@ -11,7 +11,18 @@ from typing import Any
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.form import DuckForms, Reader, TypeForms, always, fixed_reader, lossy, mismatch
+from herdpy_sql.values.form import (
+    Array,
+    ColumnForms,
+    DuckForms,
+    Reader,
+    TypeForms,
+    always,
+    fixed_reader,
+    lossy,
+    mismatch,
+)
+from herdpy_sql.values.string_columns import cast_to_text, has_letters, made_by_arrow, pc
 
 INTEGER_RANGES = {
     Base.SMALLINT: (-(2**15), 2**15 - 1),
@@ -82,6 +93,14 @@ def _text_bytes(value: int) -> bytes:
     return b"%d" % value
 
 
+def _read_column(strings: Array, target: Any, *_more: Any) -> Array | None:
+    # Arrow would read 0x10 too.
+    return None if has_letters(strings) else pc.cast(strings, target)
+
+
+_COLUMNS = ColumnForms(write=cast_to_text, read=_read_column, python=int, take=made_by_arrow)
+
+
 def _forms(size: str, duck: str) -> TypeForms:
     form = struct.Struct(f"!{size}")
     return TypeForms(
@@ -90,6 +109,7 @@ def _forms(size: str, duck: str) -> TypeForms:
         take=_take,
         pack=always(form.pack),
         unpack=always(fixed_reader(form)),
+        columns=_COLUMNS,
         duck=DuckForms(duck, f"pg_{duck.lower()}", constant=lambda value: f"CAST({value} AS {duck})"),
         fixed=form,
         text_bytes=_text_bytes,

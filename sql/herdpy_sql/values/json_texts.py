@@ -9,7 +9,8 @@ from typing import Any
 from herdpy.codec.jsonb import JsonError, canonical_jsonb
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.form import Bytes, DuckForms, TypeForms, always, quote
+from herdpy_sql.values.form import Array, Bytes, ColumnForms, DuckForms, TypeForms, always, quote
+from herdpy_sql.values.string_columns import as_held
 from herdpy_sql.values.strings import check_text, same, text_of
 
 
@@ -96,7 +97,15 @@ def _unpack_jsonb(data: Bytes) -> str:
     return parse_jsonb(text_of(data[1:]))
 
 
+def _read_column(strings: Array, *_more: Any) -> Array:
+    for text in strings.to_pylist():
+        if text is not None:
+            parse_json(text)
+    return strings
+
+
 JSON_FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(write=as_held, read=_read_column, is_packed=True),
     write=always(same),
     read=always(parse_json),
     take=always(_take_json),
@@ -109,6 +118,7 @@ JSON_FORMS: TypeForms = TypeForms(
     lists=True,
 )
 JSONB_FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(write=as_held),
     write=always(same),
     read=always(parse_jsonb),
     take=always(_take_jsonb),

@@ -13,6 +13,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import struct
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from herdpy.codec.kinds import (
@@ -24,7 +26,26 @@ from herdpy.codec.kinds import (
     plain,
 )
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, lossy, mismatch
+from herdpy_sql.values.form import (
+    Array,
+    ColumnForms,
+    DuckForms,
+    TypeForms,
+    always,
+    fixed_reader,
+    lossy,
+    mismatch,
+)
+from herdpy_sql.values.string_columns import (
+    cast_to_text,
+    is_from,
+    is_within,
+    lengths_in,
+    made_by_arrow,
+    np,
+    pa,
+    pc,
+)
 from herdpy_sql.values.strings import check_text
 
 DAY_US = 86_400_000_000
@@ -435,10 +456,129 @@ def _timestamptz_constant(us: int) -> str:
     return f"pg_astimestamptz_bare(CAST({max(us, TIMESTAMP_NEGATIVE_INFINITY + 1)} AS BIGINT))"
 
 
+# Columns.
+
+_YEAR_1, _YEAR_9999 = -719_162, 2_932_896
+_ZONE_OF = attrgetter("tzinfo")
+
+
+def _trimmed(moments: Array, suffix: str = "") -> Array:
+    """Without the zeros of six digits after the point, and with ``suffix``."""
+    trimmed = pc.utf8_rtrim(pc.utf8_rtrim(moments, "0"), ".")
+    # A time such as 10:20:00.000000 lost no more than its fraction: the point stopped it.
+    return pc.binary_join_element_wise(trimmed, suffix, "") if suffix else trimmed
+
+
+def _write_dates(array: Array, *_more: Any) -> Array | None:
+    return cast_to_text(array) if is_within(array.view(pa.int32()), _YEAR_1, _YEAR_9999) else None
+
+
+def _write_times(array: Array, *_more: Any) -> Array | None:
+    return _trimmed(cast_to_text(array)) if is_within(array.view(pa.int64()), 0, DAY_US - 1) else None
+
+
+def _write_timestamps(array: Array, _type: object, _zone: str, suffix: str = "") -> Array | None:
+    us = array.view(pa.int64())
+    if not is_within(us, _DATETIME_MIN, _DATETIME_END - 1):
+        return None
+    return _trimmed(cast_to_text(us.view(pa.timestamp("us"))), suffix)
+
+
+def _write_timestamptzs(array: Array, sql_type: object, zone: str) -> Array | None:
+    return _write_timestamps(array, sql_type, zone, "+00") if zone == "UTC" else None
+
+
+def _read_dates(strings: Array, target: Any, *_more: Any) -> Array | None:
+    values = pc.cast(strings, target)
+    return values if is_from(values.view(pa.int32()), _YEAR_1) else None
+
+
+def _read_times(strings: Array, target: Any, *_more: Any) -> Array | None:
+    if not lengths_in(strings, {8, *range(10, 16)}):
+        return None
+    moments = pc.binary_join_element_wise("1970-01-01", strings, " ")  # Arrow casts no string to a time
+    return pc.cast(moments, pa.timestamp("us")).view(pa.int64()).view(target)
+
+
+def _read_timestamps(strings: Array, target: Any, *_more: Any) -> Array | None:
+    if not lengths_in(strings, _TIMESTAMP_LENGTHS):
+        return None
+    values = pc.cast(strings, target)
+    return values if is_from(values.view(pa.int64()), _DATETIME_MIN) else None
+
+
+def _read_timestamptzs(strings: Array, target: Any, _type: object, zone: str) -> Array | None:
+    # PostgreSQL's offsets end at 15:59:59, Arrow's at 23:59.
+    named = pc.match_substring_regex(strings, r":[0-9.]+[+-](0[0-9]|1[0-5])(:[0-9]{2})?$")
+    if pc.any(named).as_py() is True:
+        if pc.all(named).as_py() is False:
+            return None
+        values = pc.cast(strings, target)
+    elif zone == "UTC" and lengths_in(strings, _TIMESTAMP_LENGTHS):
+        values = pc.cast(strings, pa.timestamp("us")).view(pa.int64()).view(target)
+    else:
+        return None
+    return values if is_from(values.view(pa.int64()), _DATETIME_MIN) else None
+
+
+_TIMESTAMP_LENGTHS = {19, *range(21, 27)}
+
+
+def _pack_dates(days: Any) -> Any:
+    return _moved(days, DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY).astype(">i4")
+
+
+def _pack_timestamps(us: Any) -> Any:
+    return _moved(us, US_TO_2000, TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY).astype(">i8")
+
+
+def _moved(values: Any, by: int, least: int, greatest: int) -> Any:
+    """Days or microseconds since 2000 of those since 1970; infinities stay."""
+    moved = values - np.asarray(by, values.dtype)
+    if len(values) and (values.min() == least or values.max() == greatest):
+        return np.where((values == least) | (values == greatest), values, moved)
+    return moved
+
+
+def _take_without_zone(values: Sequence[object], target: Any) -> Array:
+    """Datetimes or times; ValueError where one has a zone."""
+    present = [value for value in values if value is not None]
+    if any(map(_ZONE_OF, present)):
+        raise ValueError("a value has a time zone")
+    return made_by_arrow(values, target)
+
+
+def _give_dates(days: Any) -> list[Any] | None:
+    if days.min() < _YEAR_1 or days.max() > _YEAR_9999:
+        return None
+    given: list[Any] = days.astype("<i8", copy=False).view("<M8[D]").tolist()
+    return given
+
+
+def _give_timestamps(us: Any) -> list[Any] | None:
+    if us.min() < _DATETIME_MIN or us.max() >= _DATETIME_END:
+        return None
+    given: list[Any] = us.view("<M8[us]").tolist()
+    return given
+
+
+def _give_timestamptzs(us: Any) -> list[Any] | None:
+    given = _give_timestamps(us)
+    return None if given is None else [one.replace(tzinfo=dt.UTC) for one in given]
+
+
 _PLAIN_DAYS = dt.date(1000, 1, 1).toordinal() - _EPOCH_ORDINAL, dt.date.max.toordinal() - _EPOCH_ORDINAL
 _DAYS, _MICROSECONDS = struct.Struct("!i"), struct.Struct("!q")
 
 DATE_FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(
+        write=_write_dates,
+        read=_read_dates,
+        pack=_pack_dates,
+        python=dt.date,
+        take=made_by_arrow,
+        give=_give_dates,
+    ),
     write=always(date_text),
     read=always(parse_date),
     take=always(_take_date),
@@ -459,6 +599,7 @@ DATE_FORMS: TypeForms = TypeForms(
     unquoted=True,
 )
 TIME_FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(write=_write_times, read=_read_times, python=dt.time, take=_take_without_zone),
     write=always(time_text),
     read=always(parse_time),
     take=always(_take_time),
@@ -513,6 +654,14 @@ TIMESTAMP_FORMS: TypeForms = _timestamp_forms(
     _take_timestamp,
     _give_timestamp,
     _timestamp_constant,
+    columns=ColumnForms(
+        write=_write_timestamps,
+        read=_read_timestamps,
+        pack=_pack_timestamps,
+        python=dt.datetime,
+        take=_take_without_zone,
+        give=_give_timestamps,
+    ),
     text_bytes=timestamp_bytes,
 )
 TIMESTAMPTZ_FORMS: TypeForms = _timestamp_forms(
@@ -522,4 +671,12 @@ TIMESTAMPTZ_FORMS: TypeForms = _timestamp_forms(
     _take_timestamptz,
     _give_timestamptz,
     _timestamptz_constant,
+    columns=ColumnForms(
+        write=_write_timestamptzs,
+        read=_read_timestamptzs,
+        pack=_pack_timestamps,
+        python=dt.datetime,
+        take=made_by_arrow,
+        give=_give_timestamptzs,
+    ),
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Sequence
 from decimal import (
     MAX_EMAX,
     MAX_PREC,
@@ -29,7 +30,8 @@ from typing import Any
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
-from herdpy_sql.values.form import Bytes, DuckForms, Reader, TypeForms, always, mismatch
+from herdpy_sql.values.form import Array, Bytes, ColumnForms, DuckForms, Reader, TypeForms, always, mismatch
+from herdpy_sql.values.string_columns import cast_to_text, has_letters, made_by_arrow, pa, pc
 
 EXACT = Context(
     prec=MAX_PREC,
@@ -236,7 +238,38 @@ def _too_short() -> SqlError:
     return SqlError("08P01", "insufficient data left in message")
 
 
+_PLAIN = r"^-?(0|[1-9][0-9]{0,999})(\.[0-9]{1,999})?$"
+_NEGATIVE_ZERO = r"^-0(\.0+)?$"
+
+
+def _write_column(array: Array, sql_type: SqlType, _zone: str) -> Array | None:
+    if not pa.types.is_decimal(array.type):
+        return array
+    # Arrow writes an exponent only below the sixth digit after the point.
+    return cast_to_text(array) if (sql_type.scale or 0) <= 6 else None
+
+
+def _read_column(strings: Array, target: Any, sql_type: SqlType, _zone: str) -> Array | None:
+    if pa.types.is_decimal(target):
+        return None if has_letters(strings) else pc.cast(strings, target)
+    if sql_type.precision is not None:
+        return None
+    good = pc.match_substring_regex(strings, _PLAIN)
+    zero = pc.match_substring_regex(strings, _NEGATIVE_ZERO)
+    if pc.all(good).as_py() is False or pc.any(zero).as_py() is True:
+        return None
+    return strings
+
+
+def _take_column(values: Sequence[object], target: Any) -> Array:
+    """ValueError where there is no number, or one with more digits than the type has."""
+    if not pa.types.is_decimal128(target):
+        raise ValueError("numbers of any scale")
+    return made_by_arrow(values, target)
+
+
 FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(write=_write_column, read=_read_column, python=Decimal, take=_take_column),
     write=always(numeric_text),
     read=_read,
     take=_take,

@@ -11,7 +11,18 @@ from typing import Any
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.form import Bytes, DuckForms, Reader, TypeForms, always, mismatch, quote
+from herdpy_sql.values.form import (
+    Array,
+    Bytes,
+    ColumnForms,
+    DuckForms,
+    Reader,
+    TypeForms,
+    always,
+    mismatch,
+    quote,
+)
+from herdpy_sql.values.string_columns import as_held, made_by_arrow, pc
 
 
 def check_text(text: str) -> str:
@@ -154,10 +165,29 @@ def unicode_string(text: str, escape: str = "\\") -> str:
     return "".join(out)
 
 
+def _limited_column(strings: Array, _target: Any, sql_type: SqlType, _zone: str) -> Array | None:
+    if sql_type.length is not None and len(strings) > strings.null_count:
+        longest = pc.max(pc.utf8_length(strings)).as_py()
+        if longest > sql_type.length:
+            return None
+    return strings
+
+
+def _read_char_column(strings: Array, target: Any, sql_type: SqlType, zone: str) -> Array | None:
+    return _limited_column(pc.utf8_rtrim(strings, " "), target, sql_type, zone)
+
+
+def _write_char_column(array: Array, sql_type: SqlType, _zone: str) -> Array:
+    return array if sql_type.length is None else pc.utf8_rpad(array, sql_type.length, " ")
+
+
+_TEXT_COLUMNS = ColumnForms(
+    write=as_held, read=_limited_column, is_packed=True, python=str, take=made_by_arrow
+)
 _DUCK = DuckForms("VARCHAR", text="{}", constant=quote)
 TEXT_FORMS: TypeForms = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,
-    text_bytes=str.encode,
+    _TEXT_COLUMNS, text_bytes=str.encode,
 )  # fmt: skip
 RECORD_FORMS: TypeForms = TypeForms(
     write=always(same),
@@ -170,13 +200,14 @@ RECORD_FORMS: TypeForms = TypeForms(
 """Only as text: in DuckDB a row is the list of its fields' texts."""
 UNKNOWN_FORMS: TypeForms = TypeForms(
     always(same), always(check_text), always(take_text), always(str.encode), always(text_of), _DUCK,
-    guessed=(type(None), str), text_bytes=str.encode,
+    ColumnForms(write=as_held, is_packed=True), guessed=(type(None), str), text_bytes=str.encode,
 )  # fmt: skip
 VARCHAR_FORMS: TypeForms = TypeForms(
     always(same), _limited_reader, _limited_converter, always(str.encode), _varchar_bytes, _DUCK,
-    text_bytes=str.encode,
+    _TEXT_COLUMNS, text_bytes=str.encode,
 )  # fmt: skip
 CHAR_FORMS: TypeForms = TypeForms(
     _padded, _limited_reader, _limited_converter, _padded_bytes, _limited_bytes,
-    DuckForms("VARCHAR", text="{}", constant=lambda text: quote(text.rstrip(" "))), give=_padded_object,
+    DuckForms("VARCHAR", text="{}", constant=lambda text: quote(text.rstrip(" "))),
+    ColumnForms(write=_write_char_column, read=_read_char_column), give=_padded_object,
 )  # fmt: skip

@@ -8,7 +8,17 @@ from typing import Any
 
 from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.form import Bytes, DuckForms, TypeForms, always, mismatch, wrong_length
+from herdpy_sql.values.form import (
+    Array,
+    Bytes,
+    ColumnForms,
+    DuckForms,
+    TypeForms,
+    always,
+    mismatch,
+    wrong_length,
+)
+from herdpy_sql.values.string_columns import data_of, lengths_in, np, pa
 
 _UUID = re.compile(r"\{?(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}\}?", re.ASCII | re.IGNORECASE)
 
@@ -46,7 +56,27 @@ def _unpack(data: Bytes) -> bytes:
     return bytes(data)
 
 
+def _read_column(strings: Array, target: Any, *_more: Any) -> Array | None:
+    if strings.null_count or not lengths_in(strings, {36}):
+        return None
+    characters = data_of(strings).reshape(-1, 36)
+    if not (characters[:, [8, 13, 18, 23]] == 0x2D).all():
+        return None
+    digits = np.delete(characters, [8, 13, 18, 23], axis=1).tobytes()
+    if b"-" in digits or b" " in digits:
+        return None
+    try:
+        data = bytes.fromhex(digits.decode("ascii"))
+    except ValueError:
+        return None
+    if len(data) != 16 * len(strings):
+        return None  # there were blanks other than " ", which fromhex passes over
+    storage = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(strings), [None, pa.py_buffer(data)])
+    return pa.ExtensionArray.from_storage(target, storage)
+
+
 FORMS: TypeForms = TypeForms(
+    columns=ColumnForms(read=_read_column, pack=lambda slots: slots),
     write=always(uuid_text),
     read=always(parse_uuid),
     take=always(_take),

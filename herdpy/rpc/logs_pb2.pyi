@@ -406,6 +406,55 @@ class PublishSnapshotRequest(_message.Message):
 Global___PublishSnapshotRequest: _TypeAlias = PublishSnapshotRequest  # noqa: Y015
 
 @_typing.final
+class ReportLacRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLESPACE_FIELD_NUMBER: _builtins.int
+    tablespace: _builtins.str
+    def __init__(
+        self,
+        *,
+        tablespace: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tablespace", b"tablespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportLacRequest: _TypeAlias = ReportLacRequest  # noqa: Y015
+
+@_typing.final
+class LacReport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    CONFIRMED_FIELD_NUMBER: _builtins.int
+    CRC32C_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Of the leader's term."""
+    crc32c: _builtins.int
+    """CRC-32C of the bytes of the log's id, and of the three numbers above, 64 bits each, big endian."""
+    @_builtins.property
+    def confirmed(self) -> _common_pb2.Lsn:
+        """Every entry up to this one is confirmed, whatever becomes of the leader."""
+
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        confirmed: _common_pb2.Lsn | None = ...,
+        crc32c: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed", "crc32c", b"crc32c", "epoch", b"epoch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LacReport: _TypeAlias = LacReport  # noqa: Y015
+
+@_typing.final
 class PublishSnapshotProgress(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

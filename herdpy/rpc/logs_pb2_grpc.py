@@ -60,6 +60,11 @@ class LogsStub:
                 request_serializer=herdpy_dot_rpc_dot_logs__pb2.PublishSnapshotRequest.SerializeToString,
                 response_deserializer=herdpy_dot_rpc_dot_logs__pb2.PublishSnapshotProgress.FromString,
                 _registered_method=True)
+        self.ReportLac = channel.unary_stream(
+                '/herdpy.v1.Logs/ReportLac',
+                request_serializer=herdpy_dot_rpc_dot_logs__pb2.ReportLacRequest.SerializeToString,
+                response_deserializer=herdpy_dot_rpc_dot_logs__pb2.LacReport.FromString,
+                _registered_method=True)
 
 
 class LogsServicer:
@@ -106,6 +111,15 @@ class LogsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportLac(self, request, context):
+        """How far the log is confirmed, from the node that leads: one message at once, then one whenever entries were
+        confirmed, and one now and then when none were. It ends when the node leads no more. UNAVAILABLE: it does not
+        lead. UNIMPLEMENTED: the server is alone, and has no followers. For roles with REPLICATION.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -133,6 +147,11 @@ def add_LogsServicer_to_server(servicer, server):
                     servicer.Publish,
                     request_deserializer=herdpy_dot_rpc_dot_logs__pb2.PublishSnapshotRequest.FromString,
                     response_serializer=herdpy_dot_rpc_dot_logs__pb2.PublishSnapshotProgress.SerializeToString,
+            ),
+            'ReportLac': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReportLac,
+                    request_deserializer=herdpy_dot_rpc_dot_logs__pb2.ReportLacRequest.FromString,
+                    response_serializer=herdpy_dot_rpc_dot_logs__pb2.LacReport.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -271,6 +290,33 @@ class Logs:
             '/herdpy.v1.Logs/Publish',
             herdpy_dot_rpc_dot_logs__pb2.PublishSnapshotRequest.SerializeToString,
             herdpy_dot_rpc_dot_logs__pb2.PublishSnapshotProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportLac(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/herdpy.v1.Logs/ReportLac',
+            herdpy_dot_rpc_dot_logs__pb2.ReportLacRequest.SerializeToString,
+            herdpy_dot_rpc_dot_logs__pb2.LacReport.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,11 @@ class LogsStub:
     call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
     none is named; or (55006) another is being published. For roles with REPLICATION.
     """
+    ReportLac: _grpc.UnaryStreamMultiCallable[_logs_pb2.ReportLacRequest, _logs_pb2.LacReport]
+    """How far the log is confirmed, from the node that leads: one message at once, then one whenever entries were
+    confirmed, and one now and then when none were. It ends when the node leads no more. UNAVAILABLE: it does not
+    lead. UNIMPLEMENTED: the server is alone, and has no followers. For roles with REPLICATION.
+    """
 
 @_typing.type_check_only
 class LogsAsyncStub(LogsStub):
@@ -79,6 +84,11 @@ class LogsAsyncStub(LogsStub):
     """Publish a snapshot now. It is over with the message that has `done`; those before it tell how far it is. A
     call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
     none is named; or (55006) another is being published. For roles with REPLICATION.
+    """
+    ReportLac: _aio.UnaryStreamMultiCallable[_logs_pb2.ReportLacRequest, _logs_pb2.LacReport]  # type: ignore[assignment]
+    """How far the log is confirmed, from the node that leads: one message at once, then one whenever entries were
+    confirmed, and one now and then when none were. It ends when the node leads no more. UNAVAILABLE: it does not
+    lead. UNIMPLEMENTED: the server is alone, and has no followers. For roles with REPLICATION.
     """
 
 class LogsServicer(metaclass=_abc_1.ABCMeta):
@@ -130,6 +140,17 @@ class LogsServicer(metaclass=_abc_1.ABCMeta):
         """Publish a snapshot now. It is over with the message that has `done`; those before it tell how far it is. A
         call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
         none is named; or (55006) another is being published. For roles with REPLICATION.
+        """
+
+    @_abc_1.abstractmethod
+    def ReportLac(
+        self,
+        request: _logs_pb2.ReportLacRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_logs_pb2.LacReport], _abc.AsyncIterator[_logs_pb2.LacReport]]:
+        """How far the log is confirmed, from the node that leads: one message at once, then one whenever entries were
+        confirmed, and one now and then when none were. It ends when the node leads no more. UNAVAILABLE: it does not
+        lead. UNIMPLEMENTED: the server is alone, and has no followers. For roles with REPLICATION.
         """
 
 def add_LogsServicer_to_server(servicer: LogsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

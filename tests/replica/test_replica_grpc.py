@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import grpc
 
 from herdpy.dev import LocalCluster
 from herdpy.log.lsn import LSN
-from herdpy.rpc import admin_pb2, common_pb2, partitions_pb2, snapshots_pb2
+from herdpy.rpc import admin_pb2, common_pb2, logs_pb2, partitions_pb2, snapshots_pb2
 from herdpy_server.store import Store
-from tests.replica.replicas import await_leader, channel, followers, replica_status, run
-from tests.service.calls import admin, partitions, refused, rows_of, snapshots
+from tests.replica.replicas import await_leader, await_status, channel, followers, replica_status, run
+from tests.service.calls import admin, logs, partitions, refused, rows_of, snapshots
 
 
 def test_each_node_tells_its_part(cluster: LocalCluster):
@@ -64,6 +65,36 @@ def test_a_snapshot_of_a_follower(cluster: LocalCluster, tmp_path: Path):
     assert "s" in store.catalog.by_name
     assert not list(store.check())
     store.close()
+
+
+def test_the_leader_reports_what_is_confirmed_and_followers_hear_it(cluster: LocalCluster):
+    leader = await_leader(cluster)
+    run(cluster, leader, "CREATE TABLE h (id INT PRIMARY KEY)")
+    with channel(cluster, leader) as opened:
+        reports = logs(opened).ReportLac(logs_pb2.ReportLacRequest(tablespace="herdpy"), timeout=60)
+        before = _confirmed(next(reports))
+        run(cluster, leader, "INSERT INTO h VALUES (1)")
+        written = LSN.parse(replica_status(cluster, leader)["applied"])
+        assert before < written
+        while _confirmed(next(reports)) < written:
+            pass
+        reports.cancel()
+    for node in followers(cluster, leader):
+        await_status(cluster, node, lambda one: one["hears_leader"], "does not hear the leader")
+    assert not replica_status(cluster, leader)["hears_leader"]
+
+
+def _confirmed(report: Any) -> LSN:
+    return LSN(report.confirmed.ledger_id, report.confirmed.entry_id)
+
+
+def test_a_follower_reports_nothing(cluster: LocalCluster):
+    follower = followers(cluster, await_leader(cluster))[0]
+    with channel(cluster, follower) as opened:
+        reports = logs(opened).ReportLac(logs_pb2.ReportLacRequest(tablespace="herdpy"), timeout=60)
+        code, sqlstate, text = refused(lambda: next(reports))
+    assert (code, sqlstate) == (grpc.StatusCode.UNAVAILABLE, "57P03")
+    assert "does not lead" in text
 
 
 def test_a_tablespace_that_is_not_there(cluster: LocalCluster):

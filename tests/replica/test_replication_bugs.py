@@ -15,6 +15,7 @@ SEEDS = range(1, 4)
 NOTICED = {
     "answers_before_it_is_durable": "the_leader_is_cut_from_the_bookies",
     "applies_what_is_not_confirmed": "one_bookie_alone_has_the_last_entry",
+    "believes_a_silent_leader": "a_follower_hears_nothing_of_its_leader",
     "believes_a_bookie_that_lost_its_disk": "a_disk_is_lost_with_the_servers_while_a_bookie_is_away",
     "believes_to_be_fresh_for_ever": "a_follower_is_cut_from_the_log",
     "deletes_staged_ledgers_when_they_are_applied": "a_follower_sleeps_during_a_load",
@@ -28,6 +29,7 @@ NOTICED = {
     "lets_a_transaction_live_through_another_leader": "a_transaction_is_open_while_another_leads",
     "never_finds_itself_cut_off": "the_preferred_leader_is_cut_from_all_bookies",
     "never_deletes_staged_ledgers": "staged_ledgers_go_with_the_log",
+    "reports_what_is_not_confirmed": "one_bookie_alone_has_the_last_entry",
     "says_not_done_of_what_is_unknown": "the_answer_of_the_bookies_is_lost",
     "skips_what_stands_in_staged_ledgers": "a_load_is_followed_and_taken_over",
     "skips_an_entry_of_each_ledger": "ledgers_roll",

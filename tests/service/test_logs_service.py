@@ -185,6 +185,13 @@ def test_what_is_gone_cannot_be_leased(server: RunningServer, channel: grpc.Chan
         stub.Release(logs_pb2.LogLeaseId(id=lease.id), timeout=TIMEOUT_S)
 
 
+def test_a_server_that_is_alone_has_no_followers(channel: grpc.Channel) -> None:
+    stream = logs(channel).ReportLac(logs_pb2.ReportLacRequest(), timeout=TIMEOUT_S)
+    code, state, text = refused(lambda: next(stream))
+    assert (code, state) == (grpc.StatusCode.UNIMPLEMENTED, "0A000")
+    assert "no followers" in text
+
+
 def test_a_copy_elsewhere_is_the_callers_own(channel: grpc.Channel, place: Path, tmp_path: Path) -> None:
     """It is no part of what the tablespace publishes, and nobody removes it."""
     before = snapshots(str(place), "default")

@@ -10,8 +10,9 @@ When there is nothing left, bookies are polled for news (``polls``), and the ent
 fetched (``ahead``) while it is being proven that they are confirmed. A follower that rests between its
 questions (``tail_interval_s``) asks one bookie what has gathered instead (``glances``), and polls when that
 is nothing. When those polled have none the whole ensemble is asked, because in a striped ledger the news may
-be at others. While another client recovers the ledger nothing is asked: what bookies say then may be the
-recoverer's writing, and the end is what the metadata will say.
+be at others. As long as the ledger's writer reports how far it is confirmed (``LedgerReader.report``),
+bookies are asked for entries only. While another client recovers the ledger nothing is asked: what bookies
+say then may be the recoverer's writing, and the end is what the metadata will say.
 """
 
 from __future__ import annotations
@@ -101,6 +102,11 @@ class Tail:
                             yield entry
                     except PASSING as error:
                         await self._no_replica(error)
+                    except NoSuchEntryError as error:
+                        # A report may be newer than the metadata, which then name bookies that never had it.
+                        if next_id <= view.proven:
+                            raise
+                        await self._no_replica(error)
                     finally:
                         await confirmed.aclose()
                 elif view.is_closed:
@@ -133,17 +139,23 @@ class Tail:
             polls.stop()
             await changed.wait()
             return
+        if view.is_reported and not view.is_hurried:
+            await changed.wait()
+            if view.last_add_confirmed >= next_id:
+                self._ahead.fetch(next_id, view.last_add_confirmed)
+            return
         if self._settings.tail_interval_s is not None:
             if await self._rested(changed) and not view.is_hurried:
                 return
-            view.is_hurried = False
             changed = view.next_change()
+            view.is_hurried = False
             if self._is_lively:
                 self._is_lively = await self._glances.news(next_id)
                 if self._is_lively:
                     self._heard_s = asyncio.get_running_loop().time()
                 if self._is_lively or changed.is_set():
                     return
+        view.is_hurried = False
         await polls.news(next_id, changed)
         self._heard_s = asyncio.get_running_loop().time()
         self._is_lively = True
@@ -349,8 +361,23 @@ class LedgerReader:
         tail.reader = self
         return tail.entries(from_entry)
 
+    def report(self, last_add_confirmed: int, silent_s: float) -> None:
+        """Say what the ledger's writer reports: that every entry up to there is confirmed.
+
+        The caller vouches for it. That a writer was fenced since makes it no less true: the entry and all
+        before it are on an ack quorum of bookies, so whoever recovers the ledger keeps them. Lower ones than
+        are known, and those of a ledger that is closed or in recovery, change nothing.
+
+        Args:
+            silent_s: the writer reports again within that time, if only the same. Until then a tail asks
+                bookies for entries only, and for news not before :meth:`hurry`.
+        """
+        self._view.report(last_add_confirmed, silent_s)
+
     def hurry(self) -> None:
-        """Have a tail that rests (``tail_interval_s``) look for news now: somebody waits for them."""
+        """Have a tail that rests (``tail_interval_s``), or waits for a report, look for news now: somebody
+        waits for them.
+        """
         self._view.hurry()
 
     async def close(self) -> None:

@@ -1,11 +1,18 @@
 """What a reader knows of one ledger: its metadata, how far it is confirmed, which replica to ask first.
 
 Between the ledger store (which tells of changes through a watch) and all readers of the ledger, which wait
-here for news. The last add confirmed held here is *proven*: it came out of a body whose digest was checked,
-out of the metadata, or is lower than such a one. The number that bookies put beside their replies (maxLAC)
-is not kept: no digest covers it, so a bookie with a flipped bit could have a reader deliver entries that
-were never confirmed. BookKeeper's Java client does believe it (client/PendingReadOp.java,
-client/ReadLastConfirmedAndEntryOp.java); here it is only a reason to go and ask for a proof.
+here for news. The last add confirmed held here has three sources:
+
+- *proven*: it came out of a body whose digest was checked, or is lower than such a one;
+- the metadata: the end of a closed ledger, and what lies before an open one's last segment;
+- *reported*: the ledger's writer says so, in a way that the caller vouches for (``report``). What a writer
+  has found confirmed stays confirmed, so an old report is as true as a new one. A report also says how soon
+  the next one comes; until then a follower asks no bookie for news.
+
+The number that bookies put beside their replies (maxLAC) is not kept: no digest covers it, so a bookie with
+a flipped bit could have a reader deliver entries that were never confirmed. BookKeeper's Java client does
+believe it (client/PendingReadOp.java, client/ReadLastConfirmedAndEntryOp.java); here it is only a reason to
+go and ask for a proof.
 """
 
 from __future__ import annotations
@@ -32,12 +39,13 @@ def span_at(metadata: LedgerMetadata, entry_id: int) -> tuple[tuple[str, ...], i
 
 
 class LedgerView:
-    """The newest known metadata of a ledger and its proven last add confirmed.
+    """The newest known metadata of a ledger and its last add confirmed.
 
     Attributes:
         ledger_id: which ledger.
         versioned: its metadata and their version.
         last_add_confirmed: every entry up to here is confirmed; -1: none that is known of.
+        proven: the same without what is only reported.
         last_stored: the newest entry that a bookie said it has, confirmed or not; -1: none that is known of.
         length_bytes: data bytes up to the end of a closed ledger, or up to the last entry read of an open
             one.
@@ -48,9 +56,12 @@ class LedgerView:
     def __init__(self, ledger_id: int, versioned: Versioned, store: LedgerStore) -> None:
         self.ledger_id = ledger_id
         self.versioned = versioned
-        self.last_add_confirmed = self.last_stored = NO_ENTRY
+        self.last_add_confirmed = self.last_stored = self.proven = NO_ENTRY
         self.length_bytes = 0
         self.is_deleted = self.is_hurried = False
+        self._loop = asyncio.get_running_loop()
+        self._report_due_s = 0.0
+        self._silence: asyncio.TimerHandle | None = None
         self._store = store
         self._watch: Watch | None = None
         self._changed = asyncio.Event()
@@ -84,6 +95,9 @@ class LedgerView:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
 
     def release(self) -> None:
         """As ``close``, and wake whoever waits for a change."""
@@ -108,8 +122,42 @@ class LedgerView:
 
         The end of a closed ledger stays what the metadata say.
         """
-        if last_add_confirmed > self.last_add_confirmed and not self.is_closed:
+        if last_add_confirmed <= self.proven or self.is_closed:
+            return
+        self.proven = last_add_confirmed
+        if last_add_confirmed > self.last_add_confirmed:
             self.last_add_confirmed = last_add_confirmed
+            self._notify()
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the ledger's writer reports, and its next report is not overdue."""
+        return self._silence is not None and self._loop.time() < self._report_due_s
+
+    def report(self, last_add_confirmed: int, silent_s: float) -> None:
+        """Take over a last add confirmed that the ledger's writer reports.
+
+        While another client recovers the ledger, and once it is closed, the metadata alone say where it ends.
+
+        Args:
+            silent_s: the next report comes within that time. When it does not, whoever waits is woken.
+        """
+        metadata = self.versioned.metadata
+        if metadata.state is not LedgerState.OPEN or self.is_deleted:
+            return
+        self._report_due_s = self._loop.time() + silent_s
+        if self._silence is None:
+            self._silence = self._loop.call_at(self._report_due_s, self._on_silence)
+        if last_add_confirmed > self.last_add_confirmed:
+            self.last_add_confirmed = last_add_confirmed
+            self._notify()
+
+    def _on_silence(self) -> None:
+        """One timer, which is mostly let run and then set anew, because reports come far more often."""
+        if self._loop.time() < self._report_due_s:
+            self._silence = self._loop.call_at(self._report_due_s, self._on_silence)
+        else:
+            self._silence = None
             self._notify()
 
     async def refresh(self) -> None:
@@ -154,12 +202,13 @@ class LedgerView:
                         "last_add_confirmed": self.last_add_confirmed,
                     },
                 )
-            self.last_add_confirmed = metadata.last_entry_id
+            self.last_add_confirmed = self.proven = metadata.last_entry_id
             self.length_bytes = metadata.length_bytes
         else:
             # A writer starts a segment right behind what is confirmed, so what lies before it is.
             floor = metadata.last_segment.first_entry_id - 1
             self.last_add_confirmed = max(self.last_add_confirmed, floor)
+            self.proven = max(self.proven, floor)
 
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -170,7 +170,8 @@ class FollowedLog:
         self._settings = settings or LedgerLogSettings()
         self._list = FollowedList(ledger_list, self._settings)
         self._closed = False
-        self._seen = LSN(-1, -1)
+        self._seen = self._reported = LSN(-1, -1)
+        self._report_due_s = 0.0
         self._readers: set[LedgerReader] = set()
 
     # What others use.
@@ -267,10 +268,34 @@ class FollowedLog:
         for reader in self._readers:
             reader.hurry()
 
+    def report(self, confirmed: LSN, silent_s: float) -> None:
+        """Take over what the log's leader, or an earlier one, reports: that this entry is confirmed.
+
+        The caller vouches for it; DESIGN.md of ``herdpy_server.replica`` says why it may. Tails that have
+        read up to there do not ask bookies for news, but wait for the next report.
+
+        Args:
+            silent_s: the next report comes within that time, or tails ask bookies again.
+        """
+        self._report_due_s = asyncio.get_running_loop().time() + silent_s
+        self._reported = max(self._reported, confirmed)
+        for reader in self._readers:
+            self._pass_on(reader, silent_s)
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether reports come, and the next one is not overdue."""
+        return asyncio.get_running_loop().time() < self._report_due_s
+
+    def _pass_on(self, reader: LedgerReader, silent_s: float) -> None:
+        ledger_id, entry_id = self._reported
+        if reader.ledger_id == ledger_id:
+            reader.report(entry_id, silent_s)
+
     @property
     def lac(self) -> LSN:
         """The newest entry known here to be confirmed; see ``position``."""
-        known = self._seen
+        known = max(self._seen, self._reported)
         if self._list.known is not None:
             known = max(known, self._list.known.settled_end[0])
         for reader in self._readers:
@@ -357,6 +382,9 @@ class FollowedLog:
         try:
             if self._closed:  # while it was opened, so `close` did not know of it
                 raise ClosedClientError("the log is closed", ledger_id=info.ledger_id)
+            silent_s = self._report_due_s - asyncio.get_running_loop().time()
+            if silent_s > 0:
+                self._pass_on(reader, silent_s)
             yield reader
         finally:
             self._readers.discard(reader)
@@ -451,6 +479,16 @@ class OwnView(FollowedLog):
         listed = {info.ledger_id for info in self._log.ledgers()}
         self._ends = {one: last for one, last in self._ends.items() if one in listed}
         self._list.notify()
+
+    async def lac_after(self, position: LSN) -> LSN:
+        """Wait for entries after this one to be confirmed; the last of them, or of all once the log ended."""
+        while (lac := self._log.lac) <= position and not self._closed:
+            self._following += 1
+            try:
+                await self._list.changed.wait()
+            finally:
+                self._following -= 1
+        return lac
 
     def lac_moved(self) -> None:
         """Entries were confirmed."""

@@ -356,6 +356,10 @@ class LeaderLog(LoopLog):
     def lac(self) -> LSN:
         return self._lac
 
+    async def lac_after(self, position: LSN) -> LSN:
+        """Wait until an entry after this one is acknowledged; the newest, or ``lac`` when the log ended."""
+        return await self._view.lac_after(position)
+
     @property
     def end(self) -> LSN:
         return self._sender.last

@@ -205,6 +205,7 @@ def _tablespace_status(one: TablespaceStatus) -> dict[str, object]:
         "durable": str(one.durable),
         "log_end": str(one.log_end),
         "lag_entries": one.lag_entries,
+        "hears_leader": one.hears_leader,
         "leader": one.leader,
         "epoch": one.epoch,
         "takeovers": one.takeovers,

@@ -25,6 +25,7 @@ from herdpy.bookkeeper.metadata.znodes import Listeners
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.replica.lac_reports import Reports
 from herdpy_server.replica.seeding import Seeded, Tell
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
@@ -178,6 +179,7 @@ class Host:
         zookeeper, ledgers_root: how others reach that BookKeeper: servers, and the znode of its metadata.
         driver, turn: of the one loop.
         seed: how a replica that is new or too far behind gets another's state.
+        reports: how a follower hears from the leader how far the log is confirmed; None: from bookies alone.
         reach: which bookies answer this node.
         threads: for what takes long.
         least_free_bytes: with less than that free on the disk, others are to lead where some can.
@@ -197,6 +199,7 @@ class Host:
     turn: AbstractContextManager[object]
     settings: DatabaseSettings
     seed: Seed
+    reports: Reports | None = None
     zookeeper: str = ""
     ledgers_root: str = "/ledgers"
     workers: WorkerSettings | None = None

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from herdpy_server.replica.administration import Administration
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.guard import UNREADABLE
 from herdpy_server.replica.host import Host
+from herdpy_server.replica.lac_reports import remote_reports
 from herdpy_server.replica.placed import PlacedReplicas, Removal
 from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.seeding import Credentials, Seeding
@@ -173,6 +175,7 @@ class ClusterNode:
             turn=self.turn,
             settings=self.settings,
             seed=Seeding(own.node, bk.znodes, coordination, self.credentials, self.secret).seed,
+            reports=remote_reports(self.credentials, partial(self.secret.proof, own.node)),
             zookeeper=cluster.zookeeper,
             ledgers_root=cluster.ledgers_root,
             workers=self.workers,

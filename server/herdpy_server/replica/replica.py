@@ -51,6 +51,7 @@ from herdpy_server.replica.fitness import Fitness
 from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host
+from herdpy_server.replica.lac_reports import LacListener
 from herdpy_server.replica.leader_tasks import LeaderTasks
 from herdpy_server.replica.leading import hand_over, lead, lead_on
 from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
@@ -112,6 +113,7 @@ class Replica(ReplicaBase):
         self.checkpointed = self.leader_tasks.look
         self.fitness = Fitness(self, self.election, self.hand_over, self.give_up)
         self.evidence = Evidence(self)
+        self._listener = LacListener(host.reports, host.node, info.name, lambda: self.guard.leader)
         self._word = KeepWord(host.bk.znodes, self.paths, host.node, self._word_changed)
         self._reseed: str | None = None  # why its store is not to be read
         self._log_damaged: str | None = None  # why its store is whole, and does not go on
@@ -354,7 +356,8 @@ class Replica(ReplicaBase):
             self.followed = log
             self._enter(ReplicaState.FOLLOWING)
             staged = staged_reader(self.host.bk, settings)
-            await follow(opened, log.tail(opened.store.applied), self._advanced, staged)
+            async with self._listener.listening(log):
+                await follow(opened, log.tail(opened.store.applied), self._advanced, staged)
         finally:
             self.followed = None
             await log.close()
@@ -588,6 +591,7 @@ class Replica(ReplicaBase):
     def _leader_changed(self, leader: LeaderRecord | None) -> None:
         self.guard.leader = leader
         self.guard.changed()
+        self._listener.look()
 
     def altered(self, info: TablespaceInfo) -> None:
         """The tablespace was changed in ZooKeeper."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from herdpy.log import LedgerInfo, LogError
 from herdpy.log.bookkeeper import FollowedLog, ZnodeLedgerList
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
+from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmedError
 from herdpy_server.cluster.layout import PublishedRecord
@@ -33,6 +34,7 @@ from herdpy_server.cluster.readers import (
 from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
+from herdpy_server.replica.lac_reports import reports_of
 from herdpy_server.serving.logs import (
     LogLease,
     LogPlace,
@@ -127,6 +129,13 @@ class BookKeeperLogBackend:
     async def base(self) -> LSN:
         """See ``LogBackend``."""
         return (await self._ledgers()).base
+
+    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+        """See ``LogBackend``."""
+        log = self._replica.log
+        if log is None:
+            raise SqlError("57P03", f"this node does not lead tablespace {self.tablespace}")
+        return log.state.log_id, reports_of(log, log.state.epoch)
 
     async def _ledgers(self) -> LedgerListState:
         state = await ZnodeLedgerList(self._znodes, self._paths.ledgers).read()
@@ -273,6 +282,7 @@ class ServedReplica:
             durable=START if opened is None else opened.store.durable,
             log_end=max(replica.log_end, applied),
             lag_entries=replica.lag_entries,
+            hears_leader=replica.followed is not None and replica.followed.is_reported,
             leader=None if leader is None else leader.node,
             epoch=replica.epoch,
             takeovers=replica.takeovers,

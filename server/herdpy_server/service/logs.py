@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
+from herdpy_server.service.calls import going_down, too_many
 from herdpy_server.service.gate import Callers
 from herdpy_server.service.leases import DEFAULT_S
 from herdpy_server.serving.logs import MAX_LEASE_S, From, LogLease, LogPlace, PublishedAt
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _PROGRESS_S = 1.0
 _MAX_PURPOSE = 200
 _LEAST_LEASE_S = 1.0
+MAX_LISTENERS = 64
+"""Streams of reports at a time, of all tablespaces; other followers ask the bookies."""
 
 
 class LogsService(logs_pb2_grpc.LogsServicer):
@@ -27,6 +31,15 @@ class LogsService(logs_pb2_grpc.LogsServicer):
     def __init__(self, tablespaces: ServedNode, callers: Callers) -> None:
         self._tablespaces = tablespaces
         self._callers = callers
+        self._listeners = 0
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Nothing is reported any more: reports end with the next one.
+
+        They are not cancelled, because a call that is cancelled while it writes cannot be ended.
+        """
+        self._is_stopping = True
 
     async def Describe(self, request: Any, context: Any) -> Any:
         """See the protocol."""
@@ -81,6 +94,28 @@ class LogsService(logs_pb2_grpc.LogsServicer):
                 await asyncio.wait({task})
         progress.done.CopyFrom(_snapshot(task.result()))
         await context.write(progress)
+
+    async def ReportLac(  # type: ignore[override]  # the stubs know generators only
+        self, request: Any, context: Any
+    ) -> None:
+        """See the protocol."""
+        await self._replicates(context)
+        if self._listeners >= MAX_LISTENERS:
+            raise too_many("listeners to reports", MAX_LISTENERS)
+        log_id, reports = self._tablespaces.find(request.tablespace).log.lac_reports()
+        self._listeners += 1
+        try:
+            async with aclosing(reports):
+                async for one in reports:
+                    await context.write(
+                        logs_pb2.LacReport(
+                            epoch=one.epoch, confirmed=_lsn(one.confirmed), crc32c=one.checksum(log_id)
+                        )
+                    )
+                    if self._is_stopping:
+                        raise going_down()
+        finally:
+            self._listeners -= 1
 
     async def _replicates(self, context: Any) -> None:
         """SqlError 42501 for who may only ask where the log is."""

@@ -266,6 +266,7 @@ class GrpcServer:
                 Watchers and reflection end at once. A second call may end them sooner.
         """
         self._health.stop()
+        self._logs.stop()
         self._gate.stopping.set()
         self._plans.is_closing = self._shelf.is_closing = True
         server = self._server

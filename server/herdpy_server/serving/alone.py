@@ -13,7 +13,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from pathlib import Path
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
 from herdpy.log.published import choose, dated, load
+from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us
 from herdpy_server.publishing.snapshot import Moment, moment_of
@@ -105,6 +106,10 @@ class FileLogBackend:
     async def base(self) -> LSN:
         """See ``LogBackend``."""
         return self._log.state.base
+
+    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+        """See ``LogBackend``."""
+        raise SqlError("0A000", "a server that is alone has no followers to report to")
 
     # Leases.
 

@@ -8,7 +8,7 @@ the leases, and the record of what is published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Protocol
 
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention
+from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.cluster.layout import PublishedRecord
 from herdpy_server.publishing.publisher import Published, ReportProgress
 from herdpy_server.publishing.snapshot import Moment
@@ -161,6 +162,13 @@ class LogBackend(Protocol):
     async def base(self) -> LSN:
         """The last entry that was trimmed."""
 
+    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+        """The log's id, and how far it is confirmed, as long as it is led here.
+
+        Raises:
+            SqlError: 57P03, it is not led here; 0A000, nobody follows it.
+        """
+
     # Leases.
 
     async def lease(self, after: LSN, purpose: str, lease_s: float, *, entries: bool) -> LogLease:
@@ -240,6 +248,10 @@ class ServedLog:
             snapshots = await self._snapshots()
             snapshot = snapshots[0] if snapshots else None
             return replace(await backend.place(), snapshot_url=backend.settings.url, snapshot=snapshot)
+
+    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+        """See ``LogBackend``."""
+        return self._backend.lac_reports()
 
     async def lease(self, wanted: From, lease_s: float, purpose: str) -> LogLease:
         """Keep it from there on. 22003: it is gone, or no snapshot is as old as that."""

@@ -74,6 +74,7 @@ class TablespaceStatus:
         state: what it is doing, as operators see it.
         applied, durable, log_end: what queries see; what the store has; the newest entry known of.
         lag_entries: about how many entries it has not applied; those of one ledger.
+        hears_leader: a follower gets the leader's reports, so it asks no bookie for news.
         leader: the node that leads, as last heard; None: nobody, or there are no nodes.
         epoch: of the newest term that this process has led; 0: none.
         takeovers, seedings: how often it came to lead, and got another replica's state.
@@ -94,6 +95,7 @@ class TablespaceStatus:
     durable: LSN = START
     log_end: LSN = START
     lag_entries: int = 0
+    hears_leader: bool = False
     leader: str | None = None
     epoch: int = 0
     takeovers: int = 0

@@ -25,6 +25,7 @@ from herdpy.log.errors import LedgerListConflictError, LogError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 from tests.bookkeeper.simulation.bugs import BUGS as CLIENT_BUGS
+from tests.log_bookkeeper.simulation.world import PATH, World
 
 Bug = Callable[[], AbstractContextManager[None]]
 BUGS: dict[str, Bug] = {"drops_the_fence": CLIENT_BUGS["drops_the_fence"]}
@@ -113,6 +114,24 @@ def follows_to_the_next_ledger_at_the_last_add_confirmed() -> Iterator[None]:
 
 
 @_bug
+def reports_what_is_not_confirmed() -> Iterator[None]:
+    """A leader reports to followers what it has sent."""
+    with patch.object(World, "reported", lambda _self, log: log.end):
+        yield
+
+
+@_bug
+def takes_a_report_for_the_ledger_at_hand() -> Iterator[None]:
+    """A follower does not look at which ledger a report is about."""
+
+    def pass_on(self: FollowedLog, reader: Any, silent_s: float) -> None:
+        reader.report(self._reported.entry_id, silent_s)
+
+    with patch.object(FollowedLog, "_pass_on", pass_on):
+        yield
+
+
+@_bug
 def says_not_done_of_what_is_unknown() -> Iterator[None]:
     """What was in flight when the log was lost is reported as not done."""
     lose = LeaderLog.lose
@@ -156,8 +175,6 @@ def recovers_only_the_first_open_ledger() -> Iterator[None]:
         return await recovered(bk, settings, info, *arguments)
 
     async def _state_of(bk: Any) -> tuple[LedgerInfo, ...]:
-        from tests.log_bookkeeper.simulation.world import PATH
-
         state = await ZnodeLedgerList(bk.znodes, PATH).read()
         return state.ledgers if state else ()
 

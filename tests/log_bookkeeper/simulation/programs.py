@@ -80,6 +80,7 @@ class Candidate:
                 clock=world.now,
                 open_transactions=lambda: open_rng.choice((0, 1, 40)),
             )
+            world.leaders.append(self.log)
             world.tell(f"{leader} leads")
             await self._append(self.log, leader)
             if rng.random() < 0.4:
@@ -159,6 +160,8 @@ class Follower:
         self.seen = Seen(name)
         self.calm = False
         world.history.seen.append(self.seen)
+        self._reports = random.Random(f"{world.seed} {name} reports")
+        self._listens = self._reports.random() < 0.5
 
     async def run(self) -> None:
         """Follow for ever; cancelled in the end."""
@@ -186,6 +189,7 @@ class Follower:
         rng = self.rng
         until_s = self.world.now() + rng.choice((0.3, 2.0, 1e6))
         slow = rng.random() < 0.3
+        hearing = asyncio.create_task(self._hear(log), name=f"{self.name} hears")
         try:
             reading = log.read if rng.random() < 0.2 and not self.calm else log.tail
             async for lsn, entry in reading(self.seen.assembler.position):
@@ -195,7 +199,21 @@ class Follower:
                 if slow and not self.calm:
                     await asyncio.sleep(rng.uniform(0, 0.2))
         finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
             await log.close()
+
+    async def _hear(self, log: FollowedLog) -> None:
+        """Reports of the leader and of the one before it, which overtake one another."""
+        rng, world, loop = self._reports, self.world, asyncio.get_running_loop()
+        while self._listens:
+            await asyncio.sleep(rng.expovariate(1 / 0.02))
+            if not world.leaders or rng.random() < 0.01:
+                await asyncio.sleep(rng.uniform(0, 3.0))
+                continue
+            reported = world.reported(rng.choice(world.leaders[-2:]))
+            delay_s = rng.choice((0.001, 0.05, 2.0)) * rng.random()
+            loop.call_later(delay_s, log.report, reported, rng.choice((0.05, 0.5, 2.0)))
 
 
 _DAMAGE = {"ChainError", "CorruptLedgerError"}

@@ -17,6 +17,8 @@ NOTICED = {
     "ignores_the_version_of_the_list": 2,
     "lists_a_ledger_after_its_first_entries": 12,
     "recovers_only_the_first_open_ledger": 42,
+    "reports_what_is_not_confirmed": 21,
+    "takes_a_report_for_the_ledger_at_hand": 11,
 }
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.errors import ClosedClientError
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList
+from herdpy.log import LSN
+from herdpy.log.bookkeeper import LeaderLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.testing.model import ModelCluster, ModelZnodes
 from herdpy.testing.model.network import Delay
 from herdpy.testing.model.zookeeper import ModelWatch
@@ -90,6 +91,7 @@ class World:
         )
         self.history = History(self.now, self.tell)
         self.epoch = 0
+        self.leaders: list[LeaderLog] = []
         self.tell(f"seed {seed}: {'-'.join(map(str, quorums))}, {self.settings}")
 
     def now(self) -> float:
@@ -100,6 +102,10 @@ class World:
         """Write a line of the trace."""
         if self.trace is not None:
             self.trace.append(f"{self.now():10.6f} {what}")
+
+    def reported(self, log: LeaderLog) -> LSN:
+        """What a leader, or who was one, reports to followers."""
+        return log.lac
 
     def client(self, host: str, life: int = 0) -> tuple[BookKeeper, CrashingZnodes]:
         """A client on the host of the calling task."""

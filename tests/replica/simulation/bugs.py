@@ -7,10 +7,10 @@ fails at the wrong moment. Those of the log alone are in ``tests/log_bookkeeper/
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
@@ -18,11 +18,13 @@ from herdpy.log import LSN, Append, LogEntry, LogError, TransactionAssembler
 from herdpy.log.bookkeeper import FollowedLog, takeover
 from herdpy.log.bookkeeper.leader_log import Acknowledger
 from herdpy.log.entry import decode_entry
+from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.cluster import positions
 from herdpy_server.cluster.lease import Term
-from herdpy_server.replica import following
+from herdpy_server.replica import following, lac_reports, served
 from herdpy_server.replica.fitness import DiskHealth, Fitness
 from herdpy_server.replica.guard import ReplicaGuard, ReplicaState
+from herdpy_server.replica.lac_reports import ConfirmingLog, reports_of
 from herdpy_server.sessions import request_ids
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.loads import Loads
@@ -134,6 +136,30 @@ def applies_what_is_not_confirmed() -> Iterator[None]:
             await asyncio.sleep(0.02)
 
     with patch.object(FollowedLog, "tail", tail):
+        yield
+
+
+@_bug
+def reports_what_is_not_confirmed() -> Iterator[None]:
+    """A leader reports to its followers what it has sent to the bookies."""
+
+    def reports(log: Any, epoch: int) -> AsyncGenerator[LacReport, None]:
+        async def lac_after(position: LSN) -> LSN:
+            while log.failure is None and log.end <= position:
+                await asyncio.sleep(0.01)
+            return log.end  # type: ignore[no-any-return]
+
+        sent = SimpleNamespace(lac=log.end, failure=None, lac_after=lac_after)
+        return reports_of(cast(ConfirmingLog, sent), epoch)
+
+    with patch.object(served, "reports_of", reports):
+        yield
+
+
+@_bug
+def believes_a_silent_leader() -> Iterator[None]:
+    """A follower that has heard a report waits for the next one, and asks no bookie."""
+    with patch.object(lac_reports, "SILENT_S", 1e6):
         yield
 
 

@@ -256,6 +256,7 @@ class NodeTrouble:
         self.world = world
         self.rng = random.Random(f"{world.seed} trouble")
         kinds = [self._kill, self._pause, self._cut_zookeeper, self._cut_bookies, self._cut_all, self._expire]
+        kinds.append(self._cut_nodes)
         self._kinds = self.rng.sample(kinds, self.rng.randint(2, len(kinds)))
 
     async def run(self, until_s: float) -> None:
@@ -311,6 +312,10 @@ class NodeTrouble:
 
     async def _cut_all(self, node: Node) -> None:
         await self._cut(node, ["zookeeper", *self.world.bookie_hosts])
+
+    async def _cut_nodes(self, node: Node) -> None:
+        others = [one.host for one in self.world.nodes.values() if one is not node]
+        await self._cut(node, others, self.rng.choice(("both ways", "sent", "received")))
 
     async def _expire(self, node: Node) -> None:
         self.world.tell(f"fault: {node.host}'s session expires")

@@ -9,9 +9,11 @@ import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable
+from unittest.mock import patch
 
 import msgspec
 
+from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.staging import StagedLabel
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespaces import TablespaceInfo
@@ -168,6 +170,44 @@ async def a_follower_is_cut_from_the_log(world: World) -> None:
     await write(world, leader)
     await asyncio.sleep(1.0)
     await read(world, follower, "bounded", 0.5)
+
+
+@_scenario
+async def a_follower_hears_nothing_of_its_leader(world: World) -> None:
+    """It had heard from it before, and reaches the bookies: it comes along in bounded time."""
+    leader = leader_of(world)
+    await write(world, leader)
+    await followers_have(world, leader)
+    follower = next(one for one in world.nodes.values() if one is not leader)
+    with patch.object(Succession, "look", lambda _self: False):  # another ledger has no reports yet
+        await write(world, leader)
+        await asyncio.sleep(0.5)
+        world.cluster.network.cut(leader.host, follower.host)
+        for _ in range(8):  # the first ones by polls that were under way
+            await write(world, leader)
+            await _comes_along(world, follower, leader)
+
+
+async def _comes_along(world: World, follower: Node, leader: Node) -> None:
+    assert leader.replica is not None
+    assert follower.replica is not None
+    written_s = world.now()
+    while follower.replica.applied < leader.replica.applied:
+        if world.now() > written_s + 3.0:
+            world.history.broken(f"{follower.host} waits for a leader that it does not hear")
+            return
+        await asyncio.sleep(0.01)
+
+
+@_scenario
+async def followers_of_a_leader_that_reports_need_no_news_of_bookies(world: World) -> None:
+    """Each write is applied by them soon, although nothing of it is told by later entries."""
+    leader = leader_of(world)
+    assert leader.replica is not None
+    for _ in range(5):
+        await write(world, leader)
+        await followers_have(world, leader)
+        await asyncio.sleep(0.7)
 
 
 @_scenario

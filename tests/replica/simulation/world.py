@@ -25,12 +25,14 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.host import Host
+from herdpy_server.replica.lac_reports import Reports
 from herdpy_server.replica.replica import Replica
 from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_sql.errors import SqlError
 from tests.cluster.simulated import NOWHERE, HostZnodes, PausingLoop
 from tests.replica.simulation.history import History
+from tests.replica.simulation.reports import simulated_reports
 
 T = TypeVar("T")
 NAME = "t"
@@ -172,6 +174,7 @@ class Node:
             node=self.name,
             instance=self.host,
             sql=Address(self.name, 5432),
+            grpc=Address(self.name, 8481),
             session_timeout_s=world.session_s,
         )
         coordination = self.coordination = Coordination(
@@ -189,9 +192,18 @@ class Node:
             settings=world.settings,
             least_free_bytes=1 << 20,
             seed=_no_seed,
+            reports=self._reports(),
         )
         self.replica = Replica(host, await self._tablespace(coordination))
         self.replica.start()
+
+    def _reports(self) -> Reports | None:
+        """What it hears from leaders: in every third run nothing, so that bookies alone are asked."""
+        world = self.world
+        if world.seed % 3 == 0:
+            return None
+        rng = random.Random(f"{world.seed} {self.host} reports")
+        return simulated_reports(world.nodes, world.cluster.network, self.host, rng)
 
     async def _tablespace(self, coordination: Coordination) -> TablespaceInfo:
         try:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.pgwire.fed import BATCH_ROWS, Fed, feeding
@@ -261,3 +262,23 @@ def test_too_many_portals_with_large_answers_are_refused(streaming: ThreadServer
         assert (fed.opened, fed.closed) == (64, 63)
         replies = wire.ask(parse(NUMBERS), bind(portal="more"), execute("more", 1), SYNC)
         assert replies[-2].fields["C"] == "53400"
+
+
+COLUMNS = (
+    "id, id % 7 = 0 AS flag, CASE WHEN id % 5 > 0 THEN 'word ' || id END AS word, id / 4.0 AS part, "
+    "DATE '2020-01-01' + id AS day, ARRAY[id, NULL] AS both, TIMESTAMPTZ '2020-01-01 UTC' AS moment"
+)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_fetched_rows_are_those_of_the_whole_answer(server: ThreadServer, binary: bool) -> None:
+    host, port = server.address
+    asked = f"SELECT {COLUMNS} FROM generate_series(1, 3000) AS s (id) WHERE id % 2 = 0"
+    with psycopg.connect(host=host, port=port, user="herdpy", dbname="default") as connection:
+        connection.execute("SET TIME ZONE 'Asia/Tokyo'")
+        whole = connection.cursor(binary=binary).execute(f"{asked} ORDER BY id").fetchall()
+        assert len(whole) == 1500
+        for size in (10, 65, 3000):  # few rows are made one by one, more by columns
+            with connection.cursor("c", binary=binary) as cursor:
+                cursor.itersize = size
+                assert list(cursor.execute(f"{asked} ORDER BY id")) == whole

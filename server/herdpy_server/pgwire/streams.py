@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from herdpy_server.sessions import Result
     from herdpy_server.sessions.copying import CopySink, CopySource
     from herdpy_server.sessions.result import Row
+    from herdpy_server.wire import DataRowForm
 
 
 SMALL_ROWS = 64
 """Answers of no more rows than that are made at once."""
+_BATCH_ROWS = 2048
+"""Rows of an Arrow table that are made at once: others wait for about a millisecond."""
 _DATA = ord("d")
 _DONE = ord("c")
 _FAIL = ord("f")
@@ -45,21 +48,32 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
     connection = conversation.connection
     zone = conversation.session.settings.zone
     stream = result.stream
+    form, encode = row_form(columns, results, zone), make_encoder(columns, results, zone)
     if stream is None:
-        await _send(connection, make_encoder(columns, results, zone), result.chunks())
+        await _send_piece(connection, form, encode, result)
         return
     try:
         if stream.as_bytes:
-            form = row_form(columns, results, zone)
             while (data := await stream.next_bytes(form)) is not None:
                 await send_bytes(connection, data)
         else:
-            encode = make_encoder(columns, results, zone)
             while (piece := await stream.next()) is not None:
-                await _send(connection, encode, piece.chunks())
+                await _send_piece(connection, form, encode, piece)
                 await _show(connection)
     finally:
         stream.close()
+
+
+async def _send_piece(
+    connection: ClientConnection, form: DataRowForm, encode: RowsEncoder, piece: Result
+) -> None:
+    """Send rows that are here: those of an Arrow table by columns, unless they are few."""
+    batches = piece.batches(_BATCH_ROWS) if piece.length > SMALL_ROWS else None
+    if batches is None:
+        await _send(connection, encode, piece.chunks())
+        return
+    for batch in batches:
+        await send_bytes(connection, form.batch(batch))
 
 
 async def send_bytes(connection: ClientConnection, data: bytes) -> None:

@@ -130,6 +130,12 @@ class Result:
             for start in range(0, self._table.num_rows, size):
                 yield self.part(start, min(size, self._table.num_rows - start)).rows
 
+    def batches(self, size: int = CHUNK_ROWS) -> list[pa.RecordBatch] | None:
+        """The rows as Arrow batches of up to ``size``, without a copy; None where they are datums."""
+        if self._rows is not None or self._table is None:
+            return None
+        return self._table.to_batches(max_chunksize=size)
+
     @property
     def tag(self) -> str:
         """PostgreSQL's command tag, such as "SELECT 3" or "INSERT 0 1"."""

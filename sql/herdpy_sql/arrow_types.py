@@ -46,7 +46,11 @@ _TESTS: tuple[tuple[Any, SqlType], ...] = (
     (pa.types.is_date, types.DATE),
     (pa.types.is_time, types.TIME),
 )
-_EXTENSIONS = {"arrow.uuid": types.UUID, "arrow.json": types.JSON}
+_EXTENSIONS = {
+    arrow.extension_name: SqlType(base)
+    for base, facts in FACTS.items()
+    if isinstance(arrow := PLAIN_TYPES.get(facts.kind), pa.BaseExtensionType)
+} | {"arrow.json": types.JSON}
 
 
 def sql_type(arrow: Any) -> SqlType | None:

@@ -19,13 +19,15 @@ CHECKS = [
     "w LIKE 'a%'", "v LIKE 'a%'", "v <> ''", "w = 'it''s'", "length(w) > 3", "length(v) > 3", "lower(w) = w",
     "upper(v) <> 'X' OR length(v) > 2", "d >= '2020-01-01'", "d >= date '2020-01-01'",
     "at > '2020-01-01 10:00:00'",
+    "u <> 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", "y <> 'ab'", "m > '0800.2b01.0203'",
+    "i < '24 hours 1 month'", "j <> '{\"b\":1,  \"a\":2}'",
     "k::text <> w", "f::int > 0", "\"Odd\" > 0", "k > 3000000000", "k + x > 0", "coalesce(k, 0) > 0",
 ]  # fmt: skip
 KEPT = {"k > 3000000000", "k + x > 0", "coalesce(k, 0) > 0"}
 """Of these it is only asked that they are shown at all."""
 TABLE = (
     "CREATE TABLE chk (k int, x int, b boolean, v varchar(10), w text, n numeric(6,2), f float8, d date, "
-    'at timestamp, "Odd" int, {})'
+    'at timestamp, "Odd" int, u uuid, y bytea, m macaddr, i interval, j jsonb, {})'
 )
 
 

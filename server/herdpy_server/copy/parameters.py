@@ -18,11 +18,13 @@ import pyarrow as pa
 from herdpy.codec.arrow import array_to_datums
 from herdpy.codec.arrow_conform import conform
 from herdpy.codec.kinds import Datum
+from herdpy.codec.plain_arrow import PLAIN_TYPES
 from herdpy_server.copy.arrow import ArrowReader
 from herdpy_server.copy.target import Array, CopyTarget
 from herdpy_server.wire.columns import column_from_text
 from herdpy_server.wire.formats import decoder
 from herdpy_sql import types as t
+from herdpy_sql.arrow_types import sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import Base, SqlType
@@ -34,30 +36,13 @@ _SPELLED = {"numeric": t.NUMERIC, "json": t.JSON}
 _INTEGERS = (t.SMALLINT, t.INTEGER, t.BIGINT)
 _INTEGER_BASES = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-_TYPED: list[tuple[Callable[[Any], bool], SqlType]] = [
-    (pa.types.is_boolean, t.BOOLEAN),
-    (pa.types.is_int16, t.SMALLINT),
-    (pa.types.is_int32, t.INTEGER),
-    (pa.types.is_int64, t.BIGINT),
-    (pa.types.is_float32, t.REAL),
-    (pa.types.is_float64, t.DOUBLE),
-    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), t.BYTEA),
-    (pa.types.is_date32, t.DATE),
-    (pa.types.is_time, t.TIME),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is None, t.TIMESTAMP),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, t.TIMESTAMPTZ),
-    (lambda kind: kind == pa.uuid(), t.UUID),
-]
-_WIDENED = {  # what a column takes of another type with the very same value, besides its own type
+_WIDENED = {  # what a column takes of another type with the very same value
     Base.SMALLINT: _INTEGER_BASES,
     Base.INTEGER: _INTEGER_BASES,
     Base.BIGINT: _INTEGER_BASES,
-    Base.DOUBLE: frozenset({*_INTEGER_BASES, Base.DOUBLE}),
+    Base.DOUBLE: _INTEGER_BASES,
     Base.NUMERIC: _INTEGER_BASES,
 }
-_SAME = frozenset(
-    {Base.BOOLEAN, Base.BYTEA, Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID, Base.REAL}
-)
 
 Code = int
 """Which of a parameter's types a value is declared as: an index into ``Parameter.types``."""
@@ -144,17 +129,13 @@ class Parameter:
                 return None if read is None else conform(read, field, wanted.precision)
             if (
                 declared is None
+                or declared.base is wanted.base
                 or declared.base in _WIDENED.get(wanted.base, ())
-                or _is_same(declared, wanted)
             ):
                 return conform(array, field, wanted.precision)
         except (ValueError, pa.ArrowException):
             return None
         return None
-
-
-def _is_same(declared: SqlType, wanted: SqlType) -> bool:
-    return declared.base is wanted.base and wanted.base in _SAME
 
 
 def _size(value: int) -> Code:
@@ -168,9 +149,9 @@ def _spelled(name: str) -> SqlType:
 
 
 def _typed(kind: pa.DataType) -> SqlType:
-    for test, found in _TYPED:
-        if test(kind):
-            return found
+    found = None if pa.types.is_dictionary(kind) else sql_type(kind)
+    if found is not None and found.kind in PLAIN_TYPES:
+        return found
     raise SqlError("0A000", f"there is no type of parameters for Arrow's {kind}")
 
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy.codec.keys import successor
+from herdpy.codec.kinds import KIND_FACTS, ByteForm
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.conditions import COMPARISONS
 from herdpy_sql.expr.syntax import identifier
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import FACTS, Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import DAY_US, parse_zoned
 
@@ -71,8 +72,14 @@ def _note(column: Any, symbol: str, value: Any, scope: Scope) -> None:
 
 _INTEGERS = {Base.SMALLINT: 15, Base.INTEGER: 31, Base.BIGINT: 63}
 _EXACT = frozenset(
-    {*_INTEGERS, Base.TEXT, Base.VARCHAR, Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
+    base
+    for base, facts in FACTS.items()
+    if facts.comparable
+    and KIND_FACTS[facts.kind].slot not in "fd"
+    and KIND_FACTS[facts.kind].form
+    in {ByteForm.BOOL, ByteForm.NUMBER, ByteForm.TEXT, ByteForm.BYTES, ByteForm.RAW}
 )
+"""Types of which a literal's datum is the one that is compared, whatever the column's modifiers."""
 
 
 @dataclass(frozen=True, slots=True)

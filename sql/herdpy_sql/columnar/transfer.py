@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.arrow import array_to_datums, arrow_type, dress, storage_type
 from herdpy.codec.kinds import Kind, nested, of_lists
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import SqlType
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -43,11 +43,8 @@ def given_names(table: pa.Table, types: Sequence[SqlType]) -> pa.Table:
     for array, type_ in zip(table.columns, types, strict=True):
         if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:
             arrays.append(narrow(array, type_.precision, type_.scale or 0))
-        elif type_.element is Base.UUID:
-            lists = [_of_uuids(chunk) for chunk in array.chunks]
-            arrays.append(pa.chunked_array(lists, _uuids(array.type)))
         else:
-            arrays.append(array)
+            arrays.append(array if type_.element is None else _dressed(array, type_.element_type))
     return pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
 
 
@@ -63,20 +60,29 @@ def narrow(array: Any, precision: Any, scale: int) -> Any:
     return pa.chunked_array(chunks, wanted)
 
 
-def _uuids(type_: Any) -> Any:
-    """The type of lists of UUIDs, which are bytes where they are stored and would be for DuckDB, too."""
-    return pa.list_(_uuids(type_.value_type)) if pa.types.is_list(type_) else pa.uuid()
+def _dressed(array: Any, element_type: SqlType) -> Any:
+    """Lists whose elements are held by Arrow's storage of a type (of UUIDs, bytes) as lists of that type: the
+    storage is what DuckDB would take them for, too."""
+    element = arrow_type(element_type.field)
+    if storage_type(element) == element:
+        return array
+    lists = [_dressed_list(chunk, element) for chunk in array.chunks]
+    return pa.chunked_array(lists, _dressed_type(array.type, element))
 
 
-def _of_uuids(array: Any) -> Any:
-    """The same lists with UUIDs for elements, without touching them."""
-    if pa.types.is_list(array.type):
-        wanted, inner = _uuids(array.type), _of_uuids(array.values)
-        buffers = array.buffers()[:2]
-        return pa.Array.from_buffers(
-            wanted, len(array), buffers, array.null_count, array.offset, children=[inner]
-        )
-    return array if array.type == pa.uuid() else pa.ExtensionArray.from_storage(pa.uuid(), array)
+def _dressed_type(held: Any, element: pa.DataType) -> Any:
+    return pa.list_(_dressed_type(held.value_type, element)) if pa.types.is_list(held) else element
+
+
+def _dressed_list(array: Any, element: pa.DataType) -> Any:
+    """The same list, without touching its values."""
+    if not pa.types.is_list(array.type):
+        return array if array.type == element else dress(array, element)
+    wanted, inner = _dressed_type(array.type, element), _dressed_list(array.values, element)
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(
+        wanted, len(array), buffers, array.null_count, array.offset, children=[inner]
+    )
 
 
 def answered(array: Any, wanted: pa.DataType) -> Any:

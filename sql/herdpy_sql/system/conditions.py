@@ -15,7 +15,8 @@ from sqlglot import exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.plan.rules import scalar
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import FACTS, Base, SqlType
+from herdpy_sql.values import from_text, to_text
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
@@ -175,9 +176,7 @@ class _Printer:
         if isinstance(node, exp.Literal) and node.is_string:
             if like.base in _STRINGS:
                 return f"{_quoted(node)}::text"
-            if like.base in {Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.TIME, Base.UUID, Base.JSON}:
-                return f"{_quoted(node)}::{like}"
-            raise _Other
+            return f"{_constant(node, like)}::{like}"
         negative = isinstance(node, exp.Neg)
         number = node.this if negative else node
         if not isinstance(number, exp.Literal) or number.is_string:
@@ -204,8 +203,22 @@ def _is_literal(node: Any) -> bool:
     return isinstance(node, exp.Literal)
 
 
+def _constant(node: Any, like: SqlType) -> str:
+    """A string literal that is read as a value of the type."""
+    category = FACTS[like.base].category
+    if category == "D":  # the zone of the session that reads it may matter
+        return _quoted(node)
+    if category not in {"T", "U"}:
+        raise _Other
+    return _in_quotes(to_text(like)(from_text(like)(str(node.this))))
+
+
 def _quoted(node: Any) -> str:
-    return "'" + str(node.this).replace("'", "''") + "'"
+    return _in_quotes(str(node.this))
+
+
+def _in_quotes(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _flat(node: Any, kind: type[exp.Expression]) -> list[Any]:

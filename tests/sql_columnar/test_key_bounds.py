@@ -21,7 +21,7 @@ KEYS = {
     "name": ["a", "b"],
     "bytea": ["\\x", "\\x00", "\\x0001", "\\xff"],
     "date": ["-infinity", "0001-01-01 BC", "2024-02-29", "infinity"],
-    "time": ["00:00", "12:30:00.5"],
+    "time": ["00:00", "12:30:00.5", "24:00"],
     "timestamp": ["-infinity", "2024-02-29 12:00", "infinity"],
     "timestamptz": ["-infinity", "2024-02-29 12:00+02", "infinity"],
     "uuid": ["0" * 32, "a" * 32, "f" * 32],

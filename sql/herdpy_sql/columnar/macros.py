@@ -96,7 +96,9 @@ MACROS = (
     "CREATE MACRO pg_astimestamptz(n) AS CASE WHEN n = 9223372036854775807 THEN TIMESTAMPTZ 'infinity' "
     "WHEN n <= -9223372036854775807 THEN TIMESTAMPTZ '-infinity' ELSE make_timestamptz(n) END",
     "CREATE MACRO pg_date(x) AS pg_asdate(pg_datedays(x))",
-    "CREATE MACRO pg_time(x) AS TIME '00:00:00' + to_microseconds(pg_timeus(x))",
+    "CREATE MACRO pg_astime(n) AS CASE WHEN n = 86400000000 THEN TIME '24:00:00' "
+    "ELSE TIME '00:00:00' + to_microseconds(n) END",
+    "CREATE MACRO pg_time(x) AS pg_astime(pg_timeus(x))",
     "CREATE MACRO pg_timestamp(x) AS pg_astimestamp(pg_timestampus(x))",
     "CREATE MACRO pg_timestamptz(x) AS pg_astimestamptz(pg_timestamptzus(x))",
     "CREATE MACRO pg_finput(f, x) AS CASE WHEN x < -1 OR x > 1 THEN error('SQLSTATE 22003: input is out of range') "

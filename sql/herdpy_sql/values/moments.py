@@ -609,10 +609,10 @@ TIME_FORMS: TypeForms = TypeForms(
     duck=DuckForms(
         "TIME",
         "pg_time",
-        constant=lambda us: f"(TIME '00:00:00' + to_microseconds({us}))",
-        parameter="(TIME '00:00:00' + to_microseconds(CAST({} AS BIGINT)))",
+        constant=lambda us: f"TIME '{time_text(us)}'",
+        parameter="pg_astime(CAST({} AS BIGINT))",
         held="BIGINT",
-        element="TIME '00:00:00' + to_microseconds(e)",
+        element="pg_astime(e)",
     ),
     guessed=(dt.time,),
     fixed=_MICROSECONDS,

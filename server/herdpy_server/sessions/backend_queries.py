@@ -175,7 +175,7 @@ class RemoteQuery:
             await checks.confirm(error, transaction.workspace)
             raise
         if own:
-            await block.place(transaction, b"")  # it wrote nothing: there is nothing to wait for
+            block.tablespace.commit(transaction)  # it wrote nothing: there is nothing to wait for
         return found
 
     async def _asked(

@@ -31,7 +31,6 @@ from herdpy_sql.sequences import SequenceMemory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from herdpy.log import Append
     from herdpy_server.roles.role import RoleStore
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.identity import Auditor
@@ -273,7 +272,8 @@ class TransactionBlock:
             finally:
                 del failure  # it has this frame
         try:
-            append = await self.place(transaction, self.settings.request_id)
+            await self.ready_to_commit(transaction)
+            append = self.tablespace.commit(transaction, self.settings.request_id)
         except BaseException as error:
             self.end(committed=False)
             if isinstance(error, LogError):
@@ -291,25 +291,25 @@ class TransactionBlock:
         workspace = transaction.workspace
         if append is not None or workspace.read_position:
             await self.checks.durable(append, workspace)
-        if not transaction.instant:
-            await let_go(transaction)
+        await let_go(transaction)
 
-    async def place(self, transaction: Transaction, request_id: bytes) -> Append | None:
-        """Give a transaction whose checks are made its place in the log, once that has room.
+    async def ready_to_commit(self, transaction: Transaction) -> None:
+        """Wait for what the commit of a transaction with locks needs: checks that were put off, the parts
+        of a large one, and room in the log.
 
-        One that is instant has made sure of that in its turn.
+        One that is instant must not come here: others would change between its reads and its commit what it
+        has no locks for. It has seen to all of this in its turn.
 
         Raises:
             SqlError, LogError: as ``Tablespace.commit``.
         """
-        if not transaction.instant:
-            if transaction.workspace.deferred is not None:
-                await self.waits.settle(transaction)
-            if is_large(transaction):
-                await prepare(transaction)
-            if self.tablespace.log.is_full:
-                await self.waits.log_room()
-        return self.tablespace.commit(transaction, request_id)
+        assert not transaction.instant
+        if transaction.workspace.deferred is not None:
+            await self.waits.settle(transaction)
+        if is_large(transaction):
+            await prepare(transaction)
+        if self.tablespace.log.is_full:
+            await self.waits.log_room()
 
     async def rollback(self) -> None:
         """Undo the open transaction, if there is one."""

@@ -264,10 +264,9 @@ class Execution:
                 request_id = b""
                 if not bound.ready.read_only and self._settings.request_id:
                     request_id = self._settings.take_request_id()
-                if own.instant:  # all was made sure of in its turn
-                    append = tablespace.commit(own, request_id)
-                else:
-                    append = await block.place(own, request_id)
+                if not own.instant:  # else all was made sure of in its turn
+                    await block.ready_to_commit(own)
+                append = tablespace.commit(own, request_id)
         except BaseException as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
             failure = error
         if failure is not None:

@@ -9,7 +9,8 @@ one then, and finds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,31 +24,27 @@ from herdpy.codec.arrow import (
     hide_negative_infinity,
     storage_type,
 )
-from herdpy.codec.kinds import (
-    DATE_INFINITY,
-    DATE_NEGATIVE_INFINITY,
-    TIMESTAMP_INFINITY,
-    TIMESTAMP_NEGATIVE_INFINITY,
-)
 from herdpy.imports import lazy_module
 from herdpy_server.wire.formats import decoder
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import SqlType
+from herdpy_sql.values.form import TypeForms
 from herdpy_sql.values.forms import FORMS
-from herdpy_sql.values.moments import DAYS_TO_2000, US_TO_2000
+from herdpy_sql.values.strings import text_of
 
 Array = Any
 Numbers = np.ndarray[Any, np.dtype[Any]]
 pc: Any = lazy_module("pyarrow.compute")
 
-_NUMBERS = {base: f">{forms.fixed.format[1:]}" for base, forms in FORMS.items() if forms.fixed is not None}
-"""numpy's form of values that are one number, as they are sent."""
-_OF_TIMESTAMPS = (">i8", US_TO_2000, TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY)
-_SINCE_2000 = {
-    Base.DATE: (">i4", DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY),
-    Base.TIMESTAMP: _OF_TIMESTAMPS,
-    Base.TIMESTAMPTZ: _OF_TIMESTAMPS,
-}
-_STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.BYTEA})
+
+def _unpacker(forms: TypeForms) -> Callable[[Any], Any] | None:
+    if forms.columns.unpack is not None or forms.fixed is None:
+        return forms.columns.unpack
+    form = f">{forms.fixed.format[1:]}"
+    return lambda raw: raw.view(form)[:, 0]
+
+
+_UNPACKERS = {base: _unpacker(forms) for base, forms in FORMS.items()}
+"""From binary forms to what slots hold, of types whose values all have as many bytes."""
 _SHORT_BYTES = 48
 """Strings of no more, on average, are gathered byte by byte: an index of eight bytes for each of theirs."""
 
@@ -78,28 +75,24 @@ class Fields:
         return None if nulls is None else pa.array(~nulls).buffers()[1]
 
     def windows(self, width: int) -> Numbers:
-        """The first ``width`` bytes of each field, a row for each; undefined for NULL."""
+        """The first ``width`` bytes of each field, a row for each; zeros for NULL."""
         if len(self.data) < width:  # nothing but NULLs
             return np.zeros((len(self.starts), width), np.uint8)
         values = np.frombuffer(self.data, np.uint8)
         starts = np.minimum(self.starts, len(values) - width)
         found: Numbers = np.lib.stride_tricks.sliding_window_view(values, width)[starts]
+        if (nulls := self.nulls) is not None:
+            found[nulls] = 0
         return found
 
 
 def binary_width(sql_type: SqlType) -> int:
     """The bytes of each value of the type in binary form; 0 when they differ or are not those of Arrow."""
-    base = sql_type.base
-    kept = storage_type(arrow_type(sql_type.field, sql_type.precision))
     if sql_type.element is not None or sql_type.enum is not None or sql_type.precision is not None:
         return 0
-    if pa.types.is_boolean(kept):
-        return 1
-    if pa.types.is_fixed_size_binary(kept):
-        return kept.byte_width
-    form = _NUMBERS.get(base) or _SINCE_2000.get(base, ("",))[0]
-    width = np.dtype(form).itemsize if form else 0
-    return width if width and kept.bit_width == 8 * width else 0
+    if _UNPACKERS[sql_type.base] is None:
+        return 0
+    return -(-storage_type(arrow_type(sql_type.field)).bit_width // 8)
 
 
 def column_from_binary(fields: Fields, sql_type: SqlType) -> Array:
@@ -111,46 +104,25 @@ def column_from_binary(fields: Fields, sql_type: SqlType) -> Array:
     """
     width = binary_width(sql_type)
     if width and np.isin(fields.lengths, (width, -1)).all():
-        return _of_numbers(fields, sql_type, width)
-    if sql_type.base in _STRINGS and sql_type.element is None and sql_type.enum is None:
-        return _of_strings(fields, sql_type)
+        return _of_slots(fields, sql_type, width)
+    if sql_type.element is None and sql_type.enum is None:
+        held = FORMS[sql_type.base].unpack(replace(sql_type, length=None))
+        if held is text_of or held is bytes:
+            return _of_strings(fields, sql_type)
     return _one_by_one(fields, sql_type)
 
 
-def _of_numbers(fields: Fields, sql_type: SqlType, width: int) -> Array:
-    base, raw = sql_type.base, fields.windows(width)
-    kind = arrow_type(sql_type.field, sql_type.precision)
-    kept = storage_type(kind)
-    if pa.types.is_boolean(kept):
-        return pa.array(raw[:, 0] != 0, mask=fields.nulls)
-    if pa.types.is_fixed_size_binary(kept):
-        return dress(_from_buffer(fields, kept, raw), kind)
-    since = _SINCE_2000.get(base)
-    form = _NUMBERS[base] if since is None else since[0]
-    values = raw.view(form)[:, 0]
-    if (nulls := fields.nulls) is not None:
-        values = np.where(nulls, 0, values)
-    if since is None:
-        _check_ends(values, sql_type, form)
-    else:
-        values = _since_1970(values, sql_type, *since)
-    return _from_buffer(fields, kept, values.astype(values.dtype.newbyteorder("=")))
-
-
-def _since_1970(values: Numbers, sql_type: SqlType, form: str, by: int, least: int, greatest: int) -> Numbers:
-    """Days or microseconds since 1970 of those since 2000; infinity stays, as Arrow has it."""
-    infinite = (values == least) | (values == greatest)
-    _check_ends(values[~infinite], sql_type, form)
-    moved = np.where(infinite, values, values.astype(np.int64) + by)
-    return hide_negative_infinity(moved.astype(np.dtype(form).newbyteorder("=")), sql_type.field.kind)
-
-
-def _check_ends(values: Numbers, sql_type: SqlType, form: str) -> None:
-    """SqlError when the least or the greatest is none of the type: what a type has is without gaps."""
-    if len(values):
-        read = decoder(sql_type, True)
-        for end in (values.min(), values.max()):
-            read(np.asarray(end).astype(form).tobytes())
+def _of_slots(fields: Fields, sql_type: SqlType, width: int) -> Array:
+    unpack = _UNPACKERS[sql_type.base]
+    assert unpack is not None  # its width is known
+    slots = unpack(fields.windows(width))
+    kind = arrow_type(sql_type.field)
+    if pa.types.is_boolean(kind):
+        return pa.array(slots, mask=fields.nulls)
+    if slots.ndim == 1:
+        native = slots.astype(slots.dtype.newbyteorder("="))
+        slots = hide_negative_infinity(native, sql_type.field.kind)
+    return dress(_from_buffer(fields, storage_type(kind), slots), kind)
 
 
 def _from_buffer(fields: Fields, kind: pa.DataType, values: Numbers) -> Array:
@@ -166,7 +138,7 @@ def _of_strings(fields: Fields, sql_type: SqlType) -> Array:
     joined = _joined(fields, lengths, ends)
     buffers = [fields.validity(), buffer_of(offsets), joined]
     found = pa.Array.from_buffers(arrow_type(sql_type.field), len(lengths), buffers)
-    if sql_type.base is Base.BYTEA:
+    if not pa.types.is_string(found.type):
         return found
     found.validate(full=True)
     if (np.frombuffer(joined, np.uint8) == 0).any():

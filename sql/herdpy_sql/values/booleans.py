@@ -68,6 +68,7 @@ _COLUMNS = ColumnForms(
     write=lambda array, *_: pc.if_else(array, "t", "f"),
     read=_read_column,
     pack=lambda bits: bits,
+    unpack=lambda raw: raw[:, 0] != 0,
     python=bool,
     take=made_by_arrow,
 )

@@ -77,6 +77,8 @@ class ColumnForms:
         read: of (strings, Arrow type, type, time zone) the array. It gives None when there is a text that
             Arrow might not read as the type's input function does.
         pack: the binary forms, of numpy's array of what slots of row images hold, none of them NULL.
+        unpack: what slots hold, of the binary forms: a row of a matrix of bytes for each. It is left out
+            where ``fixed`` says it. SqlError for one that is no value.
         is_packed: whether the bytes of an Arrow value are its binary form.
         python: the class whose objects Arrow takes as values of the type.
         take: the array of (objects of that class, Arrow type). ValueError: look at each of them.
@@ -86,6 +88,7 @@ class ColumnForms:
     write: Callable[[Array, SqlType, str], Array | None] | None = None
     read: Callable[[Array, Any, SqlType, str], Array | None] | None = None
     pack: Callable[[Any], Any] | None = None
+    unpack: Callable[[Any], Any] | None = None
     is_packed: bool = False
     python: type | None = None
     take: Callable[[Sequence[object], Any], Array] | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -540,6 +540,33 @@ def _moved(values: Any, by: int, least: int, greatest: int) -> Any:
     return moved
 
 
+def _unpack_dates(raw: Any) -> Any:
+    days = raw.view(">i4")[:, 0]
+    return _moved_back(days, DAYS_TO_2000, (DATE_NEGATIVE_INFINITY, DATE_INFINITY), _unpack_date)
+
+
+def _unpack_times(raw: Any) -> Any:
+    return _moved_back(raw.view(">i8")[:, 0], 0, (), _unpack_time)
+
+
+def _unpack_timestamps(raw: Any) -> Any:
+    infinities = (TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY)
+    return _moved_back(raw.view(">i8")[:, 0], US_TO_2000, infinities, _unpack_timestamp)
+
+
+def _moved_back(values: Any, by: int, infinities: Sequence[int], check: Callable[[int], int]) -> Any:
+    """Days or microseconds since 1970 of those since 2000; infinities stay.
+
+    Values of the type are without gaps, so that ``check`` sees the first and the last only.
+    """
+    infinite = np.isin(values, infinities)
+    finite = values[~infinite]
+    for end in (finite.min(), finite.max()) if len(finite) else ():
+        check(int(end))
+    native = values.astype(values.dtype.newbyteorder("="))
+    return np.where(infinite, native, native + np.asarray(by, native.dtype))
+
+
 def _take_without_zone(values: Sequence[object], target: Any) -> Array:
     """Datetimes or times; ValueError where one has a zone."""
     present = [value for value in values if value is not None]
@@ -575,6 +602,7 @@ DATE_FORMS: TypeForms = TypeForms(
         write=_write_dates,
         read=_read_dates,
         pack=_pack_dates,
+        unpack=_unpack_dates,
         python=dt.date,
         take=made_by_arrow,
         give=_give_dates,
@@ -599,7 +627,13 @@ DATE_FORMS: TypeForms = TypeForms(
     unquoted=True,
 )
 TIME_FORMS: TypeForms = TypeForms(
-    columns=ColumnForms(write=_write_times, read=_read_times, python=dt.time, take=_take_without_zone),
+    columns=ColumnForms(
+        write=_write_times,
+        read=_read_times,
+        unpack=_unpack_times,
+        python=dt.time,
+        take=_take_without_zone,
+    ),
     write=always(time_text),
     read=always(parse_time),
     take=always(_take_time),
@@ -658,6 +692,7 @@ TIMESTAMP_FORMS: TypeForms = _timestamp_forms(
         write=_write_timestamps,
         read=_read_timestamps,
         pack=_pack_timestamps,
+        unpack=_unpack_timestamps,
         python=dt.datetime,
         take=_take_without_zone,
         give=_give_timestamps,
@@ -675,6 +710,7 @@ TIMESTAMPTZ_FORMS: TypeForms = _timestamp_forms(
         write=_write_timestamptzs,
         read=_read_timestamptzs,
         pack=_pack_timestamps,
+        unpack=_unpack_timestamps,
         python=dt.datetime,
         take=made_by_arrow,
         give=_give_timestamptzs,

@@ -76,7 +76,7 @@ def _read_column(strings: Array, target: Any, *_more: Any) -> Array | None:
 
 
 FORMS: TypeForms = TypeForms(
-    columns=ColumnForms(read=_read_column, pack=lambda slots: slots),
+    columns=ColumnForms(read=_read_column, pack=lambda slots: slots, unpack=lambda raw: raw),
     write=always(uuid_text),
     read=always(parse_uuid),
     take=always(_take),

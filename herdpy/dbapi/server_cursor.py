@@ -20,7 +20,7 @@ from herdpy.dbapi import arrow, parameters
 from herdpy.dbapi.errors import Error, InterfaceError, OperationalError, ProgrammingError, translated
 from herdpy.dbapi.link import SharedLink
 from herdpy.dbapi.parameters import Parameters, as_text, translate
-from herdpy.dbapi.types import Column, R, RowFactory, RowMaker
+from herdpy.dbapi.types import Column, R, RowFactory, RowMaker, tuple_row
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -312,9 +312,11 @@ class PortalCursor(Generic[R]):
 
     def _rows_of(self, result: StatementResult) -> list[R]:
         try:
-            values = result.python_rows()
+            values: list[Any] = result.python_rows()
         except Exception as error:  # noqa: BLE001 - such as a date that Python cannot hold
             raise translated(error) from (None if hasattr(error, "sqlstate") else error)
+        if self.row_factory is tuple_row:
+            return values
         make = self._make
         if make is None:
             make = self._make = self.row_factory(self)

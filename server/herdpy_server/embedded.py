@@ -65,12 +65,11 @@ class Database:
         self._left: dict[
             Session, ShelteredCall[Any]
         ] = {}  # what goes on in a session although nobody waits for it
-        self._directory = directory = OpenDirectory(
-            path, settings, self._turn, checkpoint=lambda: self.checkpoint()
-        )
+        self._directory = directory = OpenDirectory(path, settings, self._turn)
         self.log, self.store, self.tablespace = directory.log, directory.store, directory.host.tablespace
         self.checkpointer = directory.host.checkpointer
         self.recovery, self.torn, self.rebuilt = directory.recovery, directory.torn, directory.rebuilt
+        directory.start(checkpoint=lambda: self.checkpoint())
         with Database._counting:
             Database._count += 1
 

@@ -187,17 +187,12 @@ class OpenDirectory:
         turn: AbstractContextManager[object],
         *,
         loop: asyncio.AbstractEventLoop | None = None,
-        checkpointed: Callable[[], None] | None = None,
-        checkpoint: Callable[[], object] | None = None,
     ) -> None:
-        """Open the database in directory ``path``, making it when there is none.
+        """Open the database in directory ``path``, making it when there is none; :meth:`start` comes next.
 
         Args:
             turn: entered by threads that are not in the turn when they change what all share.
             loop: where everything runs, see ``FileLog``; None: in the threads that wait.
-            checkpointed: called after each checkpoint and each failure of one, in its thread; it
-                must lead to ``TablespaceHost.let_writers_in``. Left out, that is called in the turn.
-            checkpoint: what the statement CHECKPOINT calls; left out, :meth:`checkpoint`.
 
         Raises:
             SqlError: 55006 another process has it, XX001 it is damaged (the message says where and
@@ -209,14 +204,26 @@ class OpenDirectory:
         directory = Directory(path)
         self.lock = directory.lock(create=True)
         try:
-            self._start(directory, loop)
+            self._open(directory, loop)
         except BaseException:
             self.lock.release()
             raise
+
+    def start(
+        self,
+        checkpointed: Callable[[], None] | None = None,
+        checkpoint: Callable[[], object] | None = None,
+    ) -> None:
+        """As ``TablespaceHost.start``.
+
+        Args:
+            checkpointed: left out, ``TablespaceHost.let_writers_in`` is called in the turn.
+            checkpoint: what the statement CHECKPOINT calls; left out, :meth:`checkpoint`.
+        """
         self.host.tablespace.checkpoint = checkpoint or self.checkpoint
         self.host.start(checkpointed or self._let_writers_in_turn)
 
-    def _start(self, directory: Directory, loop: asyncio.AbstractEventLoop | None) -> None:
+    def _open(self, directory: Directory, loop: asyncio.AbstractEventLoop | None) -> None:
         settings = self.settings
         shutil.rmtree(directory.spill, ignore_errors=True)  # what a crash left there
         fresh = not directory.exists()

@@ -6,12 +6,14 @@ import asyncio
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from herdpy.log.wait import Work
 from herdpy_server.embedded import opened
 from herdpy_server.serving import ServedDatabase
+from herdpy_server.tablespace_host import OpenDirectory
 from herdpy_sql.errors import SqlError
 from tests.serving.conftest import DiskGate, served, sql
 
@@ -234,3 +236,24 @@ def test_a_checkpoint_lets_waiting_writers_in(tmp_path: Path, on_loop) -> None:
             assert await sql(database, "SELECT count(*) FROM t") == [(300,)]
 
     on_loop(main)
+
+
+def test_no_checkpoint_ends_before_the_loop_has_the_database(
+    tmp_path: Path, on_loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is opened in another thread: a checkpoint that came at once would find nobody to report to.
+    threads: list[list[str]] = []
+
+    class Opened(OpenDirectory):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            threads.append([one.name for one in threading.enumerate()])
+
+    monkeypatch.setattr("herdpy_server.serving.database.OpenDirectory", Opened)
+
+    async def main() -> list[int]:
+        async with served(tmp_path / "db") as database:
+            return await database.checkpoint()
+
+    assert on_loop(main) == []
+    assert "herdpy-checkpointer" not in threads[0]

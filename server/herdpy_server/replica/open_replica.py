@@ -21,8 +21,7 @@ import lmdb
 
 from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, LoggedTransaction
 from herdpy_server.replica.host import Host
-from herdpy_server.serving.driver import LoopSessions
-from herdpy_server.serving.node import Uses
+from herdpy_server.serving.loop_tablespace import LoopTablespace
 from herdpy_server.sessions import Session
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Directory
@@ -98,7 +97,7 @@ class OpenReplica:
     standby: the log while it does not lead.
     sessions: those that somebody holds.
     uses: who reads the store besides; closing waits for them.
-    on_checkpoint: called on the loop after each checkpoint, and each failure of one.
+    on_loop: the two with the store, as alone too: what checkpoints call on the loop, and how it is closed.
     """
 
     def __init__(self, host: Host, path: Path, store: Store, standby: CommitLog, guard: Guard) -> None:
@@ -106,8 +105,6 @@ class OpenReplica:
         self._loop = host.driver.loop
         self.path = path
         self.standby = standby
-        self.uses = Uses()
-        self.on_checkpoint: Callable[[], object] = lambda: None
         self.hosted = hosted = TablespaceHost(
             path, host.settings, store, standby, host.turn, retention_bytes=0
         )
@@ -116,8 +113,11 @@ class OpenReplica:
         self.tablespace.cluster = host.cluster
         self.tablespace.checkpoint = self.checkpoint
         self.tablespace.checkpoint_threads = host.threads.checkpoints
-        self.sessions = LoopSessions(hosted, host.driver, host, host.workers)
-        hosted.start(self._checkpoint_ended)
+        self.on_loop = on_loop = LoopTablespace(
+            hosted, host.driver, host, host.workers, host.threads.checkpoints
+        )
+        self.uses, self.sessions = on_loop.uses, on_loop.sessions
+        hosted.start(on_loop.checkpoint_ended)
         store.on_roles = lambda: self._loop.call_soon_threadsafe(host.roles_changed)
         host.roles_changed()
 
@@ -155,13 +155,6 @@ class OpenReplica:
         """Bring everything into LMDB, in this thread. SqlError when that is not possible now."""
         return self.hosted.checkpoint(trim=False)
 
-    def _checkpoint_ended(self) -> None:
-        self._loop.call_soon_threadsafe(self._checkpointed)
-
-    def _checkpointed(self) -> None:
-        self.on_checkpoint()
-        self.hosted.let_writers_in()
-
     async def room(self) -> None:
         """For who applies the log: return when there is memory for more."""
         while self.tablespace.is_full:
@@ -182,10 +175,7 @@ class OpenReplica:
 
     async def close(self, error: SqlError) -> None:
         """End the sessions, write what is new, and close. Nothing is lost when the writing fails."""
-        await self.end_sessions(error)
-        await self.uses.end()
-        await self.sessions.close_workers(error)
-        await self._loop.run_in_executor(self._host.threads.checkpoints, self._close)
+        await self.on_loop.close(error, self.end_sessions(error), self._close)
 
     def _close(self) -> None:
         self.hosted.stop()

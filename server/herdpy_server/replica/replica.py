@@ -258,7 +258,7 @@ class Replica(ReplicaBase):
             self.guard,
         )
         self.guard.replaced()
-        self.opened.on_checkpoint = self._checkpointed
+        self.opened.on_loop.on_checkpoint = self._checkpointed
         self.checker.attach(self.opened)
         self.election.reconsider()
 

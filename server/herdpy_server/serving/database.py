@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from herdpy_server.serving.driver import Driver, LoopSessions, LoopTurn, Run
-from herdpy_server.serving.node import Uses
+from herdpy_server.serving.driver import Driver, LoopTurn, Run
+from herdpy_server.serving.loop_tablespace import LoopTablespace
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
@@ -59,9 +59,9 @@ class ServedDatabase:
         self.log, self.store, self.tablespace = directory.log, host.store, host.tablespace
         self.recovery, self.torn, self.rebuilt = directory.recovery, directory.torn, directory.rebuilt
         self.checkpointer = host.checkpointer
-        self.uses = Uses()
-        self.sessions = LoopSessions(host, driver, self, workers)
-        self.workers = self.sessions.workers
+        self._loop_tablespace = served = LoopTablespace(host, driver, self, workers)
+        self.uses, self.sessions, self.workers = served.uses, served.sessions, served.sessions.workers
+        directory.start(served.checkpoint_ended)
         self._closed: asyncio.Future[None] | None = None
 
     @classmethod
@@ -83,9 +83,6 @@ class ServedDatabase:
         loop = asyncio.get_running_loop()
         turn, driver = LoopTurn(loop), Driver(loop)
 
-        def checkpointed() -> None:
-            loop.call_soon_threadsafe(directory.host.let_writers_in)
-
         directory = await loop.run_in_executor(
             None,
             partial(
@@ -94,7 +91,6 @@ class ServedDatabase:
                 settings or DatabaseSettings(),
                 turn,
                 loop=loop,
-                checkpointed=checkpointed,
             ),
         )
         return cls(directory, driver, turn, workers)
@@ -157,10 +153,8 @@ class ServedDatabase:
             return
         self._closed = self.driver.loop.create_future()
         try:
-            await self._end_statements(graceful_timeout_s)
-            await self.uses.end()
-            await self.sessions.close_workers(is_closing())
-            await self.driver.loop.run_in_executor(None, self._directory.close)
+            ended = self._end_statements(graceful_timeout_s)
+            await self._loop_tablespace.close(is_closing(), ended, self._directory.close)
         except BaseException as error:
             self._closed.set_exception(error)
             self._closed.exception()  # this call says so; a second one may come or not

@@ -11,7 +11,6 @@ store is closed and replaced while the process goes on, which waits for them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,44 +107,6 @@ class TablespaceStatus:
     bookies_missing: int = 0
     list_share: float = 0.0
     clients_without_leader: int = 0
-
-
-class Uses:
-    """Who reads a store outside of sessions, and how they are made to let go. For the loop's thread."""
-
-    def __init__(self) -> None:
-        self._users: dict[object, Callable[[], object]] = {}
-        self._left = asyncio.Event()
-        self._is_over = False
-
-    def enter(self, give_up: Callable[[], object]) -> Callable[[], None]:
-        """Use the store until what is returned is called.
-
-        Args:
-            give_up: called when the store is to be closed: let go of it soon.
-
-        Raises:
-            SqlError: 57P03, it is being closed.
-        """
-        if self._is_over:
-            raise SqlError("57P03", "the tablespace is being closed here", hint="Try again soon.")
-        user = object()
-        self._users[user] = give_up
-
-        def leave() -> None:
-            self._users.pop(user, None)
-            self._left.set()
-
-        return leave
-
-    async def end(self) -> None:
-        """Let nobody in any more; return when all have left."""
-        self._is_over = True
-        for give_up in list(self._users.values()):
-            give_up()
-        while self._users:
-            self._left.clear()
-            await self._left.wait()
 
 
 @dataclass(frozen=True, slots=True)

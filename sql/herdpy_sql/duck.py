@@ -21,8 +21,6 @@ from herdpy_sql.values.forms import FORMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from herdpy_sql.catalog import ColumnOrigin
-
 MAX_DIGITS = 38
 
 INTEGERS = {Base.SMALLINT: 1, Base.INTEGER: 2, Base.BIGINT: 3}
@@ -32,11 +30,6 @@ TEXTUAL = (*STRINGS, Base.NAME, Base.CHAR_BYTE)
 """What becomes TEXT wherever TEXT is expected."""
 TIMES = {Base.DATE: 1, Base.TIMESTAMP: 2, Base.TIMESTAMPTZ: 3}
 _INTEGER_DIGITS = {Base.SMALLINT: 5, Base.INTEGER: 10, Base.BIGINT: 19}
-
-Vars = frozenset[tuple[int, str, int]]
-"""Columns used outside aggregates: (scope number, text, index of the relation's column)."""
-
-NO_VARS: Vars = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +43,9 @@ class Typed:
         null: it is the bare NULL.
         param: number of a parameter whose type is not known yet.
         array: how many dimensions it has: it is a list (of lists) of ``type``; 0 of all else.
-        origin: of an output that is a column of a table as it is; of nothing else.
         weight: how many operands its text has once macros are expanded, where an operand may be there often.
         volatile: it is another value each time that it is computed, as random() is: see :func:`once`.
-        vars, agg, window: columns used outside aggregates; whether it has aggregates or windows.
+        agg, window: whether it has aggregates or windows.
     """
 
     sql: str
@@ -64,13 +56,10 @@ class Typed:
     null: bool = False
     param: int | None = None
     array: int = 0
-    vars: Vars = NO_VARS
     agg: bool = False
     window: bool = False
-    name: str | None = None
     setof: bool = False
     volatile: bool = False
-    origin: ColumnOrigin | None = None
     weight: int = 1
 
     @property
@@ -107,20 +96,16 @@ def typed(sql: str, type_: SqlType, *parts: Typed, dec: tuple[int, int] | None =
             sql,
             type_,
             dec=dec,
-            vars=one.vars,
             agg=one.agg,
             window=one.window,
             setof=one.setof,
             volatile=one.volatile,
             weight=one.weight,
         )
-    variables = NO_VARS
     agg = window = setof = volatile = False
     weight = 0
     for part in parts:
         weight += part.weight
-        if part.vars:
-            variables = variables | part.vars if variables else part.vars
         agg = agg or part.agg
         window = window or part.window
         setof = setof or part.setof
@@ -129,7 +114,6 @@ def typed(sql: str, type_: SqlType, *parts: Typed, dec: tuple[int, int] | None =
         sql,
         type_,
         dec=dec,
-        vars=variables,
         agg=agg,
         window=window,
         setof=setof,
@@ -144,13 +128,10 @@ def retyped(part: Typed, sql: str, type_: SqlType, dec: tuple[int, int] | None =
         sql,
         type_,
         dec,
-        vars=part.vars,
         agg=part.agg,
         window=part.window,
-        name=part.name,
         setof=part.setof,
         volatile=part.volatile,
-        origin=part.origin,
         weight=part.weight,
     )
 

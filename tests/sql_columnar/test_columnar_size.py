@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlglot
 
-from herdpy_sql.columnar import binder, engine, translate
+from herdpy_sql.columnar import emit, engine, translate
 from herdpy_sql.columnar.macros import BARE, MACROS, copies
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.parser import HerdPostgres
@@ -122,7 +122,7 @@ def test_no_macro_but_the_bare_ones_repeats_an_argument() -> None:
 
 
 def test_a_text_without_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binder, "MAX_TEXT", 100_000)
+    monkeypatch.setattr(emit, "MAX_TEXT", 100_000)
     long = sqlglot.parse_one(
         f"SELECT name || '{'x' * 60_000}' || '{'y' * 60_000}' FROM items", dialect=HerdPostgres
     )

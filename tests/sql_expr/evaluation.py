@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import sqlglot
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NoQueries, Params, bind, compile_expr, settle, sql_type
-from herdpy_sql.expr.nodes import ColumnRef, Expr, foreign_reason
+from herdpy_sql.expr import Params, Scope, bind, compile_expr, settle, sql_type
+from herdpy_sql.expr.nodes import Expr, foreign_reason
 from herdpy_sql.parse.parser import HerdPostgres
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import SqlType
@@ -20,17 +19,12 @@ from herdpy_sql.values import from_text, to_text
 CLOCK = Clock(1_700_000_000_000_000, 1_700_000_001_000_000)
 
 
-@dataclass
-class Columns(NoQueries):
+class Columns(Scope):
     """A scope of named, typed columns; rows are in the order of the names."""
 
-    types: dict[str, SqlType] = field(default_factory=dict)
-
-    def resolve(self, table: str | None, name: str) -> ColumnRef:
-        """By name; the table does not matter."""
-        if name not in self.types:
-            raise SqlError("42703", f'column "{name}" does not exist')
-        return ColumnRef(self.types[name], list(self.types).index(name), name, table)
+    def __init__(self, types: dict[str, SqlType] | None = None) -> None:
+        super().__init__()
+        self.add_listed("", [(name, one, None) for name, one in (types or {}).items()])
 
 
 def parse(text: str) -> Any:

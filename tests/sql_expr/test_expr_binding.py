@@ -5,10 +5,11 @@ import pytest
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import (
-    NoColumns,
     Params,
+    Scope,
     bind,
     coerce,
+    columns_used,
     compile_expr,
     is_constant,
     split_conjuncts,
@@ -76,10 +77,10 @@ def test_preset_types_are_kept():
 
 def test_expected_type():
     params = Params()
-    assert bind(parse("'12'"), NoColumns(), params, t.INTEGER) == Const(t.INTEGER, 12)
-    assert bind(parse("$1"), NoColumns(), params, N52).type == N52
+    assert bind(parse("'12'"), Scope(), params, t.INTEGER) == Const(t.INTEGER, 12)
+    assert bind(parse("$1"), Scope(), params, N52).type == N52
     assert params.types == (t.NUMERIC,)
-    assert bind(parse("'x'"), NoColumns(), params).type == t.UNKNOWN
+    assert bind(parse("'x'"), Scope(), params).type == t.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_left_to_the_other_engine(text):
 
 
 def test_random_only_where_the_scope_allows():
-    expr = bind(parse("gen_random_uuid()"), NoColumns(volatile=True), Params())
+    expr = bind(parse("gen_random_uuid()"), Scope(volatile=True), Params())
     assert isinstance(expr, Random)
     run = compile_expr(expr)
     assert len({run((), (), CLOCK) for _ in range(10)}) == 10
@@ -145,7 +146,9 @@ def test_shapes_that_planners_look_for():
     assert not is_constant(bound("now()", COLUMNS))
     assert not is_constant(bound("now()::date", COLUMNS))
     assert bound("i = 1 and true", COLUMNS) == bound("i = 1", COLUMNS)
-    assert bound("i = 1 and false", COLUMNS) == Const(t.BOOLEAN, False)
+    assert bound("1 = 2 and true", COLUMNS) == Const(t.BOOLEAN, False)
+    assert columns_used(bound("i = 1 and false", COLUMNS))  # it may not stand where rows are grouped
+    assert columns_used(bound("i = null", COLUMNS))
     assert bound("I = 1", COLUMNS) == bound("i = 1", COLUMNS)
 
 
@@ -188,7 +191,7 @@ COERCIONS = [
 def test_coercion(text, target, context, wanted):
     params = Params()
     try:
-        expr = coerce(bind(parse(text), NoColumns(), params), target, context, params)
+        expr = coerce(bind(parse(text), Scope(), params), target, context, params)
         assert expr.type == target
         got = compile_expr(expr)((), (), CLOCK)
     except SqlError as error:
@@ -207,13 +210,13 @@ def test_coercion_that_changes_nothing_costs_nothing():
 
 def test_unify():
     params = Params()
-    exprs = [bind(parse(text), NoColumns(), params) for text in ("1", "2.5", "'3'", "$1", "null")]
+    exprs = [bind(parse(text), Scope(), params) for text in ("1", "2.5", "'3'", "$1", "null")]
     found, unified = unify(exprs, params, "VALUES")
     assert found == t.NUMERIC
     assert [one.type for one in unified] == [t.NUMERIC] * 5
     assert params.types == (t.NUMERIC,)
     with pytest.raises(SqlError):
-        unify([bind(parse(text), NoColumns(), params) for text in ("1", "true")], params, "VALUES")
+        unify([bind(parse(text), Scope(), params) for text in ("1", "true")], params, "VALUES")
 
 
 def test_session_zone_is_used():

@@ -5,7 +5,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NoColumns, Params, bind, columns_used, compile_expr, is_constant, remap_columns
+from herdpy_sql.expr import Params, Scope, bind, columns_used, compile_expr, is_constant, remap_columns
 from tests.sql_expr.evaluation import CLOCK, Columns, bound
 
 LONG = 5_000
@@ -105,5 +105,5 @@ def test_huge_results_are_refused():
 
 def test_no_columns():
     with pytest.raises(SqlError) as caught:
-        bind(exp.column("x"), NoColumns(), Params())
+        bind(exp.column("x"), Scope(), Params())
     assert caught.value.sqlstate == "42703"

@@ -6,7 +6,7 @@
     rows = to_datums(answer, [column.type for column in query.columns])
 
 The tree is bound here, with PostgreSQL's rules for names and types; the text for DuckDB is made
-from the bound tree alone (``binder``), so DuckDB sees no name, function or clause that is not known
+from the bound tree alone (``emission``), so DuckDB sees no name, function or clause that is not known
 to mean the same there. ``typed`` describes bound expressions, ``engine`` the locked-down databases.
 """
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from herdpy_sql.columnar import casts, emit
-from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.comparisons import direction, order_key, sort_key
+from herdpy_sql.columnar.emission import Emission
 from herdpy_sql.columnar.emit import EMITTERS, Emitter
 from herdpy_sql.duck import INTEGERS, MAX_DIGITS, Typed, numeric_text
 from herdpy_sql.errors import SqlError
@@ -55,7 +55,7 @@ class Frame:
 
 _PLAIN = re.compile(r'[\w."$]+')
 _DRAWN = ("random()", "gen_random_uuid()")
-AggregateText = Callable[[Binder, list[Typed], Frame], Typed]
+AggregateText = Callable[[Emission, list[Typed], Frame], Typed]
 
 TEXTS: dict[str, AggregateText] = {}
 
@@ -72,20 +72,15 @@ def register(*names: str) -> Callable[[AggregateText], AggregateText]:
 
 
 def _aggregate(emitter: Emitter, expr: n.Aggregate) -> Typed:
-    scope = emitter.scope
-    assert scope is not None
-    grouped, scope.grouped = scope.grouped, False
-    try:
-        parts, found = _applied(emitter, expr, Frame())
-    finally:
-        scope.grouped = grouped
+    groups, emitter.groups = emitter.groups, None
+    parts, found = _applied(emitter, expr, Frame())
+    emitter.groups = groups
     _refuse_rows(parts)
     if any(part.agg for part in parts):
         raise SqlError("42803", "aggregate function calls cannot be nested")
     if any(part.window for part in parts):
         raise SqlError("42803", "aggregate function calls cannot contain window function calls")
-    outer = frozenset(v for part in parts for v in part.vars if v[0] != scope.number)
-    return replace(found, vars=outer, agg=True)
+    return replace(found, agg=True)
 
 
 def _refuse_rows(parts: Sequence[Typed]) -> None:
@@ -103,8 +98,7 @@ def over_window(emitter: Emitter, expr: n.Aggregate, over: str) -> Typed:
     parts, found = _applied(emitter, expr, Frame(over=over))
     if any(part.window for part in parts):
         raise SqlError("42P20", "window function calls cannot be nested")
-    variables = frozenset(v for part in parts for v in part.vars)
-    return replace(found, vars=variables, agg=any(part.agg for part in parts), window=True)
+    return replace(found, agg=any(part.agg for part in parts), window=True)
 
 
 def _applied(emitter: Emitter, expr: n.Aggregate, frame: Frame) -> tuple[list[Typed], Typed]:
@@ -126,7 +120,7 @@ def _applied(emitter: Emitter, expr: n.Aggregate, frame: Frame) -> tuple[list[Ty
     name = expr.name
     if name == "json_agg" and is_document(expr.args[0]):
         name = "json_agg of rows"
-    return parts, TEXTS[name](emitter.binder, guarded, frame)
+    return parts, TEXTS[name](emitter.emission, guarded, frame)
 
 
 def _mode(x: Typed, args: list[Typed], key: n.OrderItem, frame: Frame) -> Typed:
@@ -156,10 +150,6 @@ EMITTERS[n.Aggregate] = _aggregate
 
 def _grouping(emitter: Emitter, expr: n.Grouping) -> Typed:
     parts = [emitter.emit(arg) for arg in expr.args]
-    if any(p.vars for p in parts):
-        raise SqlError(
-            "42803", "arguments to GROUPING must be grouping expressions of the associated query level"
-        )
     return Typed(f"CAST(grouping({', '.join(p.sql for p in parts)}) AS INTEGER)", INTEGER, agg=True)
 
 
@@ -169,7 +159,7 @@ _GROWTH = 12  # digits that a sum may gain: 10^12 rows
 
 
 @register("count")
-def _count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+def _count(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
     if not arguments:
         return Typed(frame.apply("count", "*"), BIGINT)
     (x,) = arguments
@@ -177,7 +167,7 @@ def _count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
 
 
 @register("sum")
-def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+def _sum(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     base = x.base
     if base in (Base.SMALLINT, Base.INTEGER):
@@ -185,18 +175,20 @@ def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     if base is Base.BIGINT:
         return Typed(f"CAST({frame.apply('sum', x.sql)} AS DECIMAL(32,0))", NUMERIC, (32, 0))
     if base is Base.NUMERIC:
-        return _sum_numeric(binder, x, frame)
+        return _sum_numeric(emission, x, frame)
     if base in (Base.REAL, Base.DOUBLE):
         total = frame.apply("sum", x.sql)
         wide = f"pg_fsum({total}, {frame.apply('bool_or', f'isinf({x.sql})', ordered=False)})"
         if base is Base.REAL:
             return Typed(f"pg_tofloat({wide})", REAL)
         return Typed(wide, DOUBLE)
-    return _of_intervals(binder, "interval_sum", x, frame)
+    return _of_intervals(emission, "interval_sum", x, frame)
 
 
-def _sum_numeric(binder: Binder, x: Typed, frame: Frame) -> Typed:
-    if x.dec is None or (x.dec[0] > MAX_DIGITS - 6 and binder.digits(MAX_DIGITS + 1, x.dec[1]) > MAX_DIGITS):
+def _sum_numeric(emission: Emission, x: Typed, frame: Frame) -> Typed:
+    if x.dec is None or (
+        x.dec[0] > MAX_DIGITS - 6 and emission.digits(MAX_DIGITS + 1, x.dec[1]) > MAX_DIGITS
+    ):
         text = frame.apply("list", numeric_text(x))
         return Typed(f"pg_numsum({text})", NUMERIC)
     dec = (min(x.dec[0] + _GROWTH, MAX_DIGITS), x.dec[1])
@@ -209,12 +201,12 @@ def _sum_numeric(binder: Binder, x: Typed, frame: Frame) -> Typed:
 
 
 @register("avg")
-def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+def _avg(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     base = x.base
     if base in INTEGERS or base is Base.NUMERIC:
         total = (
-            _sum_numeric(binder, x, frame)
+            _sum_numeric(emission, x, frame)
             if base is Base.NUMERIC
             else Typed(frame.apply("sum", x.sql), BIGINT)
         )
@@ -225,54 +217,54 @@ def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         count = frame.apply("count", counted, ordered=False)
         return Typed(f"pg_numavg({text}, CAST(nullif({count}, 0) AS VARCHAR))", NUMERIC)
     if base in (Base.REAL, Base.DOUBLE):
-        x = casts.as_double(binder, x)
+        x = casts.as_double(emission, x)
         infinite = frame.apply("bool_or", f"isinf({x.sql})", ordered=False)
         wide = f"pg_fsum({frame.apply('avg', x.sql)}, {infinite})"
         return Typed(wide, DOUBLE)
-    return _of_intervals(binder, "interval_avg", x, frame)
+    return _of_intervals(emission, "interval_avg", x, frame)
 
 
-def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
-    found = emit.call(binder, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=1)])
+def _of_intervals(emission: Emission, name: str, x: Typed, frame: Frame) -> Typed:
+    found = emit.call(emission, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=1)])
     assert found is not None
     return found
 
 
-def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
+def _gathered(emission: Emission, name: str, x: Typed, frame: Frame) -> Typed:
     """jsonb_agg and json_agg: the values as a list, which a function of the library makes JSON of."""
     if x.array:
-        x = _as_json(binder, x, name)
+        x = _as_json(emission, x, name)
         name = name.replace("json_of_list", "json_of_rows") if name.startswith("json_") else name
     sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
     listed = Typed(frame.apply("list", sql), x.type, array=1)
-    found = emit.call(binder, name, [listed])
+    found = emit.call(emission, name, [listed])
     assert found is not None
     return found
 
 
-def _as_json(binder: Binder, x: Typed, name: str) -> Typed:
+def _as_json(emission: Emission, x: Typed, name: str) -> Typed:
     """An array as the kind of JSON that the function of that name makes."""
-    found = emit.call(binder, "to_jsonb" if name.startswith("jsonb") else "to_json", [x])
+    found = emit.call(emission, "to_jsonb" if name.startswith("jsonb") else "to_json", [x])
     assert found is not None
     return found
 
 
 def _json_agg(name: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
-        return _gathered(binder, name, x, frame)
+        return _gathered(emission, name, x, frame)
 
     return function
 
 
 def _json_object_agg(name: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         key, x = arguments
         if x.array:
-            x = _as_json(binder, x, name)
+            x = _as_json(emission, x, name)
         sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
         keys = Typed(frame.apply("list", key.sql), TEXT, array=1)
-        found = emit.call(binder, name, [keys, Typed(frame.apply("list", sql), x.type, array=1)])
+        found = emit.call(emission, name, [keys, Typed(frame.apply("list", sql), x.type, array=1)])
         assert found is not None
         return found
 
@@ -289,7 +281,7 @@ TEXTS["json_agg of rows"] = _json_agg("json_of_rows")
 
 
 def _extreme(name: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         if x.array:
             if x.array > 1 or (x.base is Base.NUMERIC and x.dec is None):
@@ -312,7 +304,7 @@ TEXTS["max"] = _extreme("max")
 
 
 def _boolean(name: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         return Typed(frame.apply(name, x.sql), BOOLEAN)
 
@@ -324,13 +316,13 @@ TEXTS["bool_or"] = _boolean("bool_or")
 
 
 def _spread(kind: str, duck: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         if x.base in (Base.REAL, Base.DOUBLE):
-            x = casts.as_double(binder, x)
+            x = casts.as_double(emission, x)
             odd = frame.apply("bool_or", f"NOT isfinite({x.sql})", ordered=False)
             return Typed(f"pg_fspread({frame.apply(duck, x.sql)}, {odd})", DOUBLE)
-        x = casts.as_numeric(binder, x)
+        x = casts.as_numeric(emission, x)
         count = frame.apply("count", x.sql, ordered=False)
         text = frame.apply("list", numeric_text(x), ordered=False)
         return Typed(f"pg_variance('{kind}', {count}, {text})", NUMERIC)
@@ -355,7 +347,7 @@ _LARGE = "1e150"  # the square of which may be out of range
 
 
 def _pair(name: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         y, x = arguments
         found = frame.apply(name, f"{y.sql}, {x.sql}")
         if name in _MEANS:
@@ -377,7 +369,7 @@ for _name in (
 
 
 def _bits(name: str) -> AggregateText:
-    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    def function(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         return Typed(frame.apply(name, x.sql), x.type)
 
@@ -389,21 +381,21 @@ for _name in ("bit_and", "bit_or", "bit_xor"):
 
 
 @register("regr_count")
-def _regr_count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+def _regr_count(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
     y, x = arguments
     return Typed(f"CAST({frame.apply('regr_count', f'{y.sql}, {x.sql}')} AS BIGINT)", BIGINT)
 
 
 @register("string_agg")
-def _string_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+def _string_agg(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
     x, separator = arguments
     return Typed(frame.apply("string_agg", f"{x.sql}, coalesce({separator.sql}, '')"), TEXT)
 
 
 @register("array_agg")
-def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+def _array_agg(emission: Emission, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     if x.array:
-        return emit.gathered(binder, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
+        return emit.gathered(emission, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
     sql = numeric_text(x) if x.scale_sql is not None else x.sql
     return Typed(frame.apply("list", sql), x.type, None if x.scale_sql is not None else x.dec, array=1)

@@ -1,10 +1,8 @@
 """Key ranges: what conditions on the first columns of a primary key say of the rows to read.
 
-``note_bounds`` notes conjuncts of WHERE and ON on the scans of a scope; ``key_range`` makes ranges of them
-when the whole query is bound. Bounds are a superset: the query still checks its conditions, so leaving one
-out costs time only. A condition serves when it compares a key column with a literal or a parameter of the
-column's own kind of type; every conjunct of WHERE or of an inner join's ON may be used alone, because a row
-that fails it cannot be part of the answer.
+``bind.bounds`` has noted the conjuncts of WHERE and ON; ``key_range`` makes ranges of them when the types of
+parameters are known. A condition serves when it compares a key column with a literal or a parameter of the
+column's own kind of type. Bounds are a superset: the query still checks its conditions.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from sqlglot import exp
 from herdpy.codec.keys import successor
 from herdpy.codec.kinds import KIND_FACTS, ByteForm
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.conditions import COMPARISONS
-from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.types import FACTS, Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import DAY_US, parse_zoned
@@ -28,46 +24,6 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
-    from herdpy_sql.columnar.binder import Binder
-    from herdpy_sql.columnar.scope import Scope
-
-
-def note_bounds(binder: Binder, node: Any, scope: Scope) -> None:
-    """Remember conjuncts that bound a scan's key: ``column <op> constant or parameter``."""
-    stack = [node]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, exp.Paren):
-            stack.append(one.this)
-        elif isinstance(one, exp.And):
-            stack += [one.this, one.expression]
-        elif type(one) in COMPARISONS and not isinstance(one, exp.NEQ):
-            _note(one.this, COMPARISONS[type(one)], one.expression, scope)
-            flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-            symbol = COMPARISONS[type(one)]
-            _note(one.expression, flipped.get(symbol, symbol), one.this, scope)
-        elif isinstance(one, exp.Between) and not one.args.get("symmetric"):
-            _note(one.this, ">=", one.args["low"], scope)
-            _note(one.this, "<=", one.args["high"], scope)
-
-
-def _note(column: Any, symbol: str, value: Any, scope: Scope) -> None:
-    if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
-        return
-    while isinstance(value, exp.Paren):
-        value = value.this
-    if not isinstance(value, (exp.Literal, exp.Parameter, exp.Cast, exp.Neg)):
-        return
-    table = column.args.get("table")
-    try:
-        found, col = scope.find(identifier(table) if table is not None else None, identifier(column.this))
-    except SqlError:
-        return
-    if found is not scope or col.rel is None or col.rel.scan is None or col.rel.table is None:
-        return
-    if col.position not in col.rel.table.key_positions:
-        return
-    col.rel.scan.bounded.append((col.position, symbol, value))
 
 
 _INTEGERS = {Base.SMALLINT: 15, Base.INTEGER: 31, Base.BIGINT: 63}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.kinds import nested, sizes_of
 from herdpy_sql.columnar import literals
-from herdpy_sql.columnar.binder import CONTEXT
+from herdpy_sql.columnar.emission import CONTEXT
 from herdpy_sql.columnar.literals import parameter
 from herdpy_sql.columnar.routines import argument_text, duck_name, full_type, of_type, used
 from herdpy_sql.duck import (
@@ -53,7 +53,7 @@ from herdpy_sql.values.reg_types import REG_TYPES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.columnar.emission import Emission
 
 LIBRARY_TYPES = frozenset(
     {Base.ARRAY, *(base for base, forms in FORMS.items() if not forms.duck.reader)}
@@ -68,7 +68,7 @@ def _check(source: SqlType, target: SqlType) -> None:
         raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
 
 
-def library_cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
+def library_cast(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)`` as the library has it: what no native cast can do."""
     source = full_type(x)
     _check(source, target)
@@ -76,22 +76,22 @@ def library_cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     if native is not None:
         return native
     if target.base in REG_TYPES:
-        return _named_id(binder, x, target)
+        return _named_id(emission, x, target)
     if source.base is target.base is Base.ARRAY:
         target = with_dimensions(target, source.dimensions)
-    return invoke(binder, Resolved("cast", 0, (source,), target), [x])
+    return invoke(emission, Resolved("cast", 0, (source,), target), [x])
 
 
-def _named_id(binder: Binder, x: Typed, target: SqlType) -> Typed:
+def _named_id(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """A text or an id as REGCLASS or a relative of it, by the catalog."""
     if x.base is target.base:
         return x
     if not castable(full_type(x), target, "explicit"):
         raise SqlError("42846", f"cannot cast type {full_type(x).name} to {target.name}")
-    given = as_text(binder, x) if x.base in TEXTUAL else converted(binder, x, OID)
+    given = as_text(emission, x) if x.base in TEXTUAL else converted(emission, x, OID)
     found = resolve(f"{target.base.value} cast", (full_type(given),))
     assert found is not None
-    return invoke(binder, found, [given])
+    return invoke(emission, found, [given])
 
 
 CATALOG_TYPES = frozenset({Base.OID, Base.XID, Base.NAME, Base.CHAR_BYTE, *REG_TYPES})
@@ -120,7 +120,9 @@ def _between_ids(x: Typed, target: SqlType) -> Typed | None:
     return None
 
 
-def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: int | None = None) -> Typed:
+def invoke(
+    emission: Emission, found: Resolved, arguments: list[Typed], dimensions: int | None = None
+) -> Typed:
     """A call of a function that is resolved, over arguments of its types."""
     found = reshaped(found, [full_type(x) for x in arguments], dimensions)
     duck = found.routine.duck
@@ -130,24 +132,24 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: 
     elif (made := duck(*arguments)) is not None:
         return made
     context = [f"CAST(${CONTEXT} AS BIGINT)"] if found.routine.context else []
-    text = f"{used(binder, found)}({', '.join([*context, *map(argument_text, arguments)])})"
+    text = f"{used(emission, found)}({', '.join([*context, *map(argument_text, arguments)])})"
     return of_type(typed(text, TEXT, *arguments), text, found.result)
 
 
-def listed(binder: Binder, x: Typed) -> Typed:
+def listed(emission: Emission, x: Typed) -> Typed:
     """INT2VECTOR and OIDVECTOR as the arrays that they are wherever one is expected; others as they are."""
     element = VECTOR_ELEMENTS.get(x.base)
-    return x if element is None or x.array else converted(binder, x, array_of(element))
+    return x if element is None or x.array else converted(emission, x, array_of(element))
 
 
-def widened(binder: Binder, x: Typed, dimensions: int) -> Typed:
+def widened(emission: Emission, x: Typed, dimensions: int) -> Typed:
     """An array with those dimensions if it is a parameter: clients say only what its elements are."""
     if x.param is None or not 0 < x.array < dimensions:
         return x
     return parameter(x.param, array_of(x.type.plain, dimensions))
 
 
-def converted(binder: Binder, x: Typed, target: SqlType) -> Typed:
+def converted(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``x``, which has a type, as ``target``, which it may become."""
     source = full_type(x)
     if source.plain == target.plain and (target.base is not Base.NUMERIC or target.precision is None):
@@ -155,8 +157,8 @@ def converted(binder: Binder, x: Typed, target: SqlType) -> Typed:
     if x.array and target.base is Base.ARRAY and x.type.plain == target.element_type.plain:
         return x
     if x.array or target.base in LIBRARY_TYPES or source.base in LIBRARY_TYPES:
-        return library_cast(binder, x, target)
-    return cast(binder, x, target)
+        return library_cast(emission, x, target)
+    return cast(emission, x, target)
 
 
 def array_constant(type_: SqlType, value: Any) -> Typed:
@@ -175,12 +177,12 @@ def array_constant(type_: SqlType, value: Any) -> Typed:
     return Typed(f"CAST({listed(nested(value))} AS {name})", element, array=dimensions)
 
 
-def as_numeric(binder: Binder, x: Typed) -> Typed:
+def as_numeric(emission: Emission, x: Typed) -> Typed:
     """An integer or NUMERIC operand as NUMERIC."""
     return numeric_of_integer(x) if x.base in INTEGERS else x
 
 
-def as_double(binder: Binder, x: Typed) -> Typed:
+def as_double(emission: Emission, x: Typed) -> Typed:
     """A number as DOUBLE PRECISION."""
     if x.base is Base.DOUBLE:
         return x
@@ -189,10 +191,10 @@ def as_double(binder: Binder, x: Typed) -> Typed:
     return retyped(x, f"CAST({x.sql} AS DOUBLE)", DOUBLE)
 
 
-def as_text(binder: Binder, x: Typed) -> Typed:
+def as_text(emission: Emission, x: Typed) -> Typed:
     """The value's text, as an implicit or explicit cast to TEXT gives it."""
     if x.array or x.base in (Base.VECTOR, Base.ENUM):
-        return library_cast(binder, x, TEXT)
+        return library_cast(emission, x, TEXT)
     return x if x.base is Base.TEXT else retyped(x, cast_text(x), TEXT)
 
 
@@ -207,18 +209,18 @@ def limit_length(x: Typed, target: SqlType) -> Typed:
     return retyped(x, f"left({x.sql}, {target.length})", target)
 
 
-def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
+def cast(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)``; SqlError 42846 when PostgreSQL has no such cast."""
     _check(full_type(x), target)
     source, wanted, sql = x.base, target.base, x.sql
     if wanted in STRINGS:
-        return limit_length(as_text(binder, x), target)
+        return limit_length(as_text(emission, x), target)
     if x.array or wanted in LIBRARY_TYPES or source in LIBRARY_TYPES or Base.INTERVAL in (source, wanted):
         if not x.array and source is wanted and target.plain == x.type.plain and wanted is not Base.VECTOR:
             return x
-        return library_cast(binder, x, target)
+        return library_cast(emission, x, target)
     if source in STRINGS:
-        return _from_text(as_text(binder, x), target)
+        return _from_text(as_text(emission, x), target)
     if wanted is Base.NUMERIC and source in NUMBERS:
         return _to_numeric(x, target)
     if source is wanted:
@@ -277,13 +279,13 @@ def _from_text(x: Typed, target: SqlType) -> Typed:
 
 
 def align(
-    binder: Binder, parts: Sequence[Typed], type_: SqlType = NUMERIC, *, loose: bool = False
+    emission: Emission, parts: Sequence[Typed], type_: SqlType = NUMERIC, *, loose: bool = False
 ) -> list[Typed]:
     """NUMERIC ``parts`` in one representation: a DECIMAL that holds them all, or text."""
     decs = [p.dec for p in parts if not p.null]
     scale = max((d[1] for d in decs if d is not None), default=0)
     digits = max((d[0] - d[1] for d in decs if d is not None), default=1)
-    precision = binder.digits(digits + scale, scale) if loose else digits + scale
+    precision = emission.digits(digits + scale, scale) if loose else digits + scale
     if any(d is None for d in decs) or precision > MAX_DIGITS:
         return [
             retyped(p, "CAST(NULL AS VARCHAR)", type_) if p.null else retyped(p, numeric_text(p), type_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.casts import align
@@ -26,27 +26,27 @@ from herdpy_sql.duck import (
 from herdpy_sql.types import Base, need_equality, need_ordering
 
 if TYPE_CHECKING:
-    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.columnar.emission import Emission
 
 
-def comparable_texts(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
+def comparable_texts(emission: Emission, a: Typed, b: Typed) -> tuple[str, str]:
     """Two values of types that compare (``expr.operate.comparable``) as DuckDB text that does, too."""
     if a.array or b.array:
-        return _arrays(binder, a, b)
+        return _arrays(emission, a, b)
     if a.base is b.base and a.base in _COMPARED_AS_THEY_ARE:
         return a.sql, b.sql
     a, b = casts.plain_id(a), casts.plain_id(b)
     if a.base in NUMBERS and b.base in NUMBERS:
-        return _numbers(binder, a, b)
+        return _numbers(emission, a, b)
     return order_key(a), order_key(b)
 
 
 _COMPARED_AS_THEY_ARE = frozenset({*INTEGERS, *STRINGS, *TIMES, Base.BOOLEAN, Base.DOUBLE, Base.REAL})
 
 
-def _arrays(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
+def _arrays(emission: Emission, a: Typed, b: Typed) -> tuple[str, str]:
     """DuckDB compares lists as PostgreSQL does arrays, NULLs being the greatest."""
-    a, b = casts.widened(binder, a, b.array), casts.widened(binder, b, a.array)
+    a, b = casts.widened(emission, a, b.array), casts.widened(emission, b, a.array)
     if a.dec != b.dec:
         a, b = (replace(one, sql=as_texts(one), dec=None) for one in (a, b))
     if a.array != b.array:
@@ -54,20 +54,20 @@ def _arrays(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
     return order_key(a), order_key(b)
 
 
-def _numbers(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
+def _numbers(emission: Emission, a: Typed, b: Typed) -> tuple[str, str]:
     x, y = NUMBERS[a.base], NUMBERS[b.base]
     if x <= 3 and y <= 3:
         return a.sql, b.sql
     if x >= 5 or y >= 5:
         if a.base is b.base:
             return a.sql, b.sql
-        return casts.as_double(binder, a).sql, casts.as_double(binder, b).sql
-    a, b = casts.as_numeric(binder, a), casts.as_numeric(binder, b)
+        return casts.as_double(emission, a).sql, casts.as_double(emission, b).sql
+    a, b = casts.as_numeric(emission, a), casts.as_numeric(emission, b)
     if a.dec is None and b.dec is not None and b.dec[0] <= MAX_DIGITS - 2:
         return _surrogate_of(a, b.dec), b.sql
     if b.dec is None and a.dec is not None and a.dec[0] <= MAX_DIGITS - 2:
         return a.sql, _surrogate_of(b, a.dec)
-    left, right = align(binder, [a, b], loose=True)
+    left, right = align(emission, [a, b], loose=True)
     if left.dec is None:
         return f"pg_numkey({left.sql})", f"pg_numkey({right.sql})"
     return left.sql, right.sql
@@ -108,7 +108,7 @@ def order_key(x: Typed) -> str:
         return f"list_transform({x.sql}, lambda e: pg_numkey(e))"
     if x.base is Base.JSONB:
         return f"list_transform({x.sql}, lambda e: pg_jsonbkey(e))" if x.array else f"pg_jsonbkey({x.sql})"
-    if not x.vars and _LITERAL.fullmatch(x.sql):
+    if _LITERAL.fullmatch(x.sql):
         # DuckDB takes a number for that of a column, and refuses to sort by others.
         return f"CAST({x.sql} AS {duck_type(x.type, x.dec)})"
     return x.sql
@@ -127,13 +127,6 @@ def group_key(x: Typed) -> str:
 
 
 _LITERAL = re.compile(r"\(?-?[0-9]+\)?|true|false|'(?:[^']|'')*'")
-
-
-def direction_of(ordered: Any) -> str:
-    """An ORDER BY item's direction, NULLs written out: they are last unless DESC or NULLS FIRST."""
-    desc = bool(ordered.args.get("desc"))
-    first = ordered.args.get("nulls_first")
-    return direction(desc, desc if first is None else bool(first))
 
 
 def direction(descending: bool, nulls_first: bool) -> str:

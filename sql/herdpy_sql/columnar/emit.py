@@ -3,14 +3,14 @@
 ``expr`` binds syntax to nodes of ``expr.nodes``, which know what an expression means: types, casts and the
 operator that was chosen. Here each node becomes a :class:`~herdpy_sql.duck.Typed`, from those of its parts.
 What is decided here is DuckDB's form alone: the DECIMAL of a NUMERIC, the key that JSONB compares by, what is
-computed once. Columns of relations, and text that queries have made, stand in a tree as :class:`Emitted`.
+computed once. Text that is there already stands in a tree as :class:`Emitted`.
 ``subqueries``, ``aggregates``, ``windows`` and ``set_returning``, above this, have nodes of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from msgspec import structs
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts, engine, literals
-from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US
 from herdpy_sql.columnar.comparisons import comparable_texts, order_key
+from herdpy_sql.columnar.emission import MAX_TEXT, STATEMENT_US, TRANSACTION_US, too_complex
 from herdpy_sql.columnar.macros import BARE, copies
 from herdpy_sql.columnar.routines import duck_name, full_type
 from herdpy_sql.duck import Typed, as_text, let, once, steady, typed
@@ -38,22 +38,15 @@ from herdpy_sql.values.arrays import RAGGED
 from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
-    from herdpy_sql.columnar.binder import Binder
-    from herdpy_sql.columnar.scope import Col, Scope
+    from herdpy_sql.columnar.emission import Emission
 
 
 class Emitted(n.Foreign, frozen=True, eq=False):
-    """DuckDB's text that is there already: of a ``column`` of a relation, or what a query has made."""
+    """DuckDB's text that is there already."""
 
     typed: Typed
-    column: Col | None = None
 
     def label(self) -> str:
-        if self.column is not None:
-            rel = self.column.rel
-            return (
-                f"column {rel.name}.{self.column.name}" if rel and rel.name else f"column {self.column.name}"
-            )
         return "expression"
 
 
@@ -67,20 +60,33 @@ def entered(x: Typed) -> n.Expr:
     return Emitted(full_type(x), x)
 
 
+class Groups:
+    """What a query groups by: the text that stands for each expression in what is made of a group."""
+
+    def __init__(self, grouped: Iterable[tuple[n.Expr, Typed]]) -> None:
+        pairs = list(grouped)
+        self._types = frozenset([type(expr) for expr, _ in pairs])
+        self._texts = {n.fingerprint(expr): text for expr, text in pairs}
+
+    def find(self, expr: n.Expr) -> Typed | None:
+        """The text of an expression that is grouped by."""
+        return self._texts.get(n.fingerprint(expr)) if type(expr) in self._types else None
+
+
 class Emitter:
     """One fold.
 
     Attributes:
-        scope: where the tree stands.
+        groups: what the query groups by; None where it does not, and within aggregates.
         operands: those of the CASEs around a node.
         rows: the columns of the queries around it that a test is over.
         elements: those of the arrays around it that a test is over.
         seen: the syntax of the subqueries so far, and None for each division.
     """
 
-    def __init__(self, binder: Binder, scope: Scope | None = None) -> None:
-        self.binder = binder
-        self.scope = scope
+    def __init__(self, emission: Emission, groups: Groups | None = None) -> None:
+        self.emission = emission
+        self.groups = groups
         self.operands: list[Typed] = []
         self.rows: list[list[Typed]] = []
         self.elements: list[Typed] = []
@@ -88,24 +94,32 @@ class Emitter:
 
     def emit(self, expr: n.Expr) -> Typed:
         """The node's text."""
-        if type(expr) is Emitted:
-            if expr.column is None or self.scope is None:
-                return expr.typed
-            return self.binder.finished(expr.typed, self.scope)
+        if self.groups is not None and (grouped := self.groups.find(expr)) is not None:
+            return grouped
         found = EMITTERS[type(expr)](self, expr)
-        return found if self.scope is None else self.binder.finished(found, self.scope)
+        if len(found.sql) > MAX_TEXT:
+            raise too_complex(len(found.sql))
+        return found
 
     def divides(self, since: int) -> bool:
         """Whether a division is anywhere in what was emitted since ``seen`` had that length."""
         return any(one is None or _divides(one) for one in self.seen[since:])
 
 
-def emit(binder: Binder, expr: n.Expr, scope: Scope | None = None) -> Typed:
-    """The text of a tree that stands in ``scope``."""
-    return Emitter(binder, scope).emit(expr)
+def emit(emission: Emission, expr: n.Expr, groups: Groups | None = None) -> Typed:
+    """The text of a tree, in a query that groups by these."""
+    return Emitter(emission, groups).emit(expr)
 
 
 # ---------------------------------------------------------------------------- leaves and casts
+
+
+def _text(emitter: Emitter, expr: Emitted) -> Typed:
+    return expr.typed
+
+
+def _column(emitter: Emitter, expr: n.ColumnRef) -> Typed:
+    return emitter.emission.column(expr)
 
 
 def _constant(emitter: Emitter, expr: n.Const) -> Typed:
@@ -123,8 +137,7 @@ def _parameter(emitter: Emitter, expr: n.Param) -> Typed:
 
 def _cast(emitter: Emitter, expr: n.Cast) -> Typed:
     x = emitter.emit(expr.arg)
-    found = (casts.cast if expr.explicit else casts.converted)(emitter.binder, x, expr.type)
-    return found if found.name is x.name else replace(found, name=x.name)
+    return (casts.cast if expr.explicit else casts.converted)(emitter.emission, x, expr.type)
 
 
 # ---------------------------------------------------------------------------- calls
@@ -141,18 +154,18 @@ def _call(emitter: Emitter, expr: n.Call) -> Typed:
         return typed(f"row({', '.join(map(order_key, args))})", BOOLEAN, *args)
     if isinstance(function, operate.LibraryFunction):
         assert function.resolved is not None
-        return library_call(emitter.binder, function.resolved, args, emitter.scope)
-    return _operated(emitter.binder, function, expr.type, args)
+        return library_call(emitter.emission, function.resolved, args)
+    return _operated(emitter.emission, function, expr.type, args)
 
 
 _DIVISIONS = frozenset({"/", "%", "div", "mod"})
 
 
-def _operated(binder: Binder, function: n.Function, result: SqlType, args: list[Typed]) -> Typed:
+def _operated(emission: Emission, function: n.Function, result: SqlType, args: list[Typed]) -> Typed:
     """An operator by the text that stands beside its function."""
     duck = function.duck
     if not isinstance(duck, str):
-        return duck(binder, *args)
+        return duck(emission, *args)
     assert duck, function.name
     return _bare(typed(duck.format(*[x.sql for x in args]), result, *args))
 
@@ -170,16 +183,13 @@ def _bare(x: Typed) -> Typed:
     return replace(x, sql=f"{macro[1]}_bare{x.sql[macro.end() - 1 :]}", weight=x.weight * copies(macro[1]))
 
 
-def library_call(binder: Binder, found: Resolved, args: list[Typed], scope: Scope | None) -> Typed:
+def library_call(emission: Emission, found: Resolved, args: list[Typed]) -> Typed:
     """A call of a function of the library that is resolved, its arguments being of its types."""
     if not found.routine.setof:
-        return casts.invoke(binder, found, args)
-    if scope is None:
-        raise SqlError("0A000", f"set-returning function {found.name} is supported in FROM only")
-    scope.refuse_rows()
+        return casts.invoke(emission, found, args)
     if any(one.setof for one in args):
         raise SqlError("0A000", "a set-returning function within another one is not supported")
-    given = casts.invoke(binder, found, args)
+    given = casts.invoke(emission, found, args)
     if found.routine.columns:
         given = replace(given, type=SqlType(Base.RECORD, row=found.routine.columns))
     return replace(given, sql=f"unnest({given.sql})", setof=True)
@@ -190,7 +200,7 @@ def _chain(emitter: Emitter, expr: n.Chain) -> Typed:
     value = emitter.emit(expr.first)
     for function, operand, type_ in expr.steps:
         if operand is None:
-            value = casts.converted(emitter.binder, value, type_)
+            value = casts.converted(emitter.emission, value, type_)
             continue
         emitter.operands.append(value)
         step = n.Call(type_, function, (n.CaseOperand(type_), operand))
@@ -207,7 +217,7 @@ def _array(emitter: Emitter, expr: n.Call) -> Typed:
     first = parts[0]
     if first.array:
         found = operate.library_call(
-            "array_stacked", [*map(entered, parts)], emitter.binder.params, first.array + 1
+            "array_stacked", [*map(entered, parts)], emitter.emission.params, first.array + 1
         )
         assert found is not None
         return emitter.emit(found)
@@ -253,18 +263,18 @@ def _random(emitter: Emitter, expr: n.Random) -> Typed:
 # ---------------------------------------------------------------------------- comparisons
 
 
-def comparison_texts(binder: Binder, left: n.Expr, a: Typed, right: n.Expr, b: Typed) -> tuple[str, str]:
+def comparison_texts(emission: Emission, left: n.Expr, a: Typed, right: n.Expr, b: Typed) -> tuple[str, str]:
     """Both sides of a comparison, ``a`` and ``b`` being their texts: a parameter is brought to the other's
     DECIMAL."""
     if _meets(left, b):
         assert isinstance(left, n.Param)
         assert b.dec is not None
-        return binder.surrogate(left.number, *b.dec), b.sql
+        return emission.surrogate(left.number, *b.dec), b.sql
     if _meets(right, a):
         assert isinstance(right, n.Param)
         assert a.dec is not None
-        return a.sql, binder.surrogate(right.number, *a.dec)
-    return comparable_texts(binder, a, b)
+        return a.sql, emission.surrogate(right.number, *a.dec)
+    return comparable_texts(emission, a, b)
 
 
 def _meets(expr: n.Expr, other: Typed) -> bool:
@@ -279,13 +289,13 @@ def _meets(expr: n.Expr, other: Typed) -> bool:
 
 def _comparison(emitter: Emitter, expr: n.Comparison) -> Typed:
     a, b = emitter.emit(expr.left), emitter.emit(expr.right)
-    left, right = comparison_texts(emitter.binder, expr.left, a, expr.right, b)
+    left, right = comparison_texts(emitter.emission, expr.left, a, expr.right, b)
     return typed(f"({left} {expr.op} {right})", BOOLEAN, a, b)
 
 
 def _distinct(emitter: Emitter, expr: n.Distinct) -> Typed:
     a, b = emitter.emit(expr.left), emitter.emit(expr.right)
-    left, right = comparison_texts(emitter.binder, expr.left, a, expr.right, b)
+    left, right = comparison_texts(emitter.emission, expr.left, a, expr.right, b)
     return typed(f"({left} IS {'NOT ' if expr.negated else ''}DISTINCT FROM {right})", BOOLEAN, a, b)
 
 
@@ -297,7 +307,7 @@ def _in(emitter: Emitter, expr: n.In) -> Typed:
     values = [emitter.emit(item) for item in expr.items]
     if not values:
         return typed("false", BOOLEAN, emitter.emit(expr.arg))
-    return once(emitter.emit(expr.arg), lambda x: _in_list(emitter.binder, expr, x, values))
+    return once(emitter.emit(expr.arg), lambda x: _in_list(emitter.emission, expr, x, values))
 
 
 def _in_array(emitter: Emitter, expr: n.In, elements: n.Elements) -> Typed:
@@ -307,9 +317,9 @@ def _in_array(emitter: Emitter, expr: n.In, elements: n.Elements) -> Typed:
     return emitter.emit(n.Quantified(BOOLEAN, expr.arg, array, test, False))
 
 
-def _in_list(binder: Binder, expr: n.In, x: Typed, values: list[Typed]) -> Typed:
+def _in_list(emission: Emission, expr: n.In, x: Typed, values: list[Typed]) -> Typed:
     items = zip(expr.items, values, strict=True)
-    pairs = [comparison_texts(binder, expr.arg, x, item, v) for item, v in items]
+    pairs = [comparison_texts(emission, expr.arg, x, item, v) for item, v in items]
     lefts = {left for left, _ in pairs}
     if len(lefts) == 1:
         return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
@@ -319,8 +329,8 @@ def _in_list(binder: Binder, expr: n.In, x: Typed, values: list[Typed]) -> Typed
 def _between(emitter: Emitter, expr: n.Between) -> Typed:
     before = len(emitter.seen)
     x, low, high = emitter.emit(expr.arg), emitter.emit(expr.low), emitter.emit(expr.high)
-    least = " >= ".join(comparison_texts(emitter.binder, expr.arg, x, expr.low, low))
-    most = " <= ".join(comparison_texts(emitter.binder, expr.arg, x, expr.high, high))
+    least = " >= ".join(comparison_texts(emitter.emission, expr.arg, x, expr.low, low))
+    most = " <= ".join(comparison_texts(emitter.emission, expr.arg, x, expr.high, high))
     text = _joined("AND", [f"({least})", f"({most})"], [emitter.divides(before)] * 2)
     return typed(text, BOOLEAN, x, low, high)
 
@@ -403,9 +413,9 @@ def _like(emitter: Emitter, expr: n.Like) -> Typed:
     return typed(f"({left} LIKE {right} ESCAPE {quote(mark.value)})", BOOLEAN, a, b)
 
 
-def _opposite(emitter: Emitter, expr: Any) -> Typed:
+def _opposite(emitter: Emitter, expr: n.In | n.Like) -> Typed:
     """NOT of the same node that is not negated: what GROUP BY names is found there."""
-    x = emitter.emit(structs.replace(expr, negated=False))
+    x = emitter.emit(n.opposite(expr))
     return typed(f"(NOT {x.sql})", BOOLEAN, x)
 
 
@@ -423,7 +433,8 @@ def _is_truth(emitter: Emitter, expr: n.IsTruth) -> Typed:
 # ---------------------------------------------------------------------------- one of several
 
 
-_NULL = Typed("NULL", UNKNOWN, null=True)
+NULL = Typed("NULL", UNKNOWN, null=True)
+"""NULL whose type the others decide that it stands beside."""
 
 
 def aligned(emitter: Emitter, exprs: Sequence[n.Expr], what: str, *, loose: bool = False) -> list[Typed]:
@@ -438,8 +449,8 @@ def _of_one_form(emitter: Emitter, exprs: Sequence[n.Expr], *, loose: bool = Fal
     """Parts of one type in one form: NUMERICs in a DECIMAL that keeps the display scale of each, unless
     ``loose``."""
     if exprs[0].type.base is Base.NUMERIC:
-        parts = [_NULL if _is_null_constant(one) else emitter.emit(one) for one in exprs]
-        return casts.align(emitter.binder, parts, exprs[0].type, loose=loose)
+        parts = [NULL if _is_null_constant(one) else emitter.emit(one) for one in exprs]
+        return casts.align(emitter.emission, parts, exprs[0].type, loose=loose)
     return [emitter.emit(one) for one in exprs]
 
 
@@ -479,7 +490,7 @@ def _branches(emitter: Emitter, expr: n.Case, subject: Typed | None) -> Typed:
 
     result = typed(form(lambda v: v.sql), last.type, *conditions, *results, last, dec=last.dec)
     scale = None if last.scale_sql is None else form(lambda v: v.scale_sql)
-    return _of_rows(replace(result, scale_sql=scale, name=last.name, array=last.array), "CASE")
+    return _of_rows(replace(result, scale_sql=scale, array=last.array), "CASE")
 
 
 def _operand(emitter: Emitter, expr: n.CaseOperand) -> Typed:
@@ -525,7 +536,7 @@ def _nullif(emitter: Emitter, expr: n.NullIf) -> Typed:
     subject = emitter.emit(expr.comparison.left)
     emitter.operands.pop()
     inside = b if constant else replace(b, sql="v.b")
-    left, right = comparison_texts(emitter.binder, expr.comparison.left, subject, other, inside)
+    left, right = comparison_texts(emitter.emission, expr.comparison.left, subject, other, inside)
     values = {"a": a.sql} | ({} if constant else {"b": b.sql})
     sql = let(values, f"CASE WHEN {left} = {right} THEN NULL ELSE v.a END")
     return replace(typed(sql, a.type, a, b, dec=a.dec), scale_sql=a.scale_sql, array=a.array)
@@ -536,8 +547,8 @@ def _field(emitter: Emitter, expr: n.RowField) -> Typed:
     row = emitter.emit(expr.row)
     one = typed(f"({row.sql})[{expr.place + 1}]", TEXT, row)
     if expr.type != TEXT:
-        one = casts.invoke(emitter.binder, Resolved("cast", 0, (TEXT,), expr.type), [one])
-    return replace(one, name=expr.name)
+        one = casts.invoke(emitter.emission, Resolved("cast", 0, (TEXT,), expr.type), [one])
+    return one
 
 
 def _collated(emitter: Emitter, expr: n.Collated) -> Typed:
@@ -551,6 +562,8 @@ def _sequence_call(emitter: Emitter, expr: n.SequenceCall) -> Typed:
 
 
 EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
+    Emitted: _text,
+    n.ColumnRef: _column,
     n.Const: _constant,
     n.Param: _parameter,
     n.Cast: _cast,
@@ -582,64 +595,62 @@ EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
 # ---------------------------------------------------------------------------- of texts there are
 
 
-def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
+def comparable(emission: Emission, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
     """Both sides as DuckDB text that compares as PostgreSQL compares ``a`` and ``b``."""
-    left, right = operate.comparable(symbol, entered(a), entered(b), binder.params)
-    emitter = Emitter(binder)
-    return comparison_texts(binder, left, emitter.emit(left), right, emitter.emit(right))
+    left, right = operate.comparable(symbol, entered(a), entered(b), emission.params)
+    emitter = Emitter(emission)
+    return comparison_texts(emission, left, emitter.emit(left), right, emitter.emit(right))
 
 
-def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
+def coerce(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
-    return _changed(binder, x, lambda expr: coerced(expr, target, "implicit", binder.params))
+    return _changed(emission, x, lambda expr: coerced(expr, target, "implicit", emission.params))
 
 
-def settle_text(binder: Binder, x: Typed) -> Typed:
+def settle_text(emission: Emission, x: Typed) -> Typed:
     """TEXT where nothing else decides."""
-    return coerce(binder, x, TEXT) if x.unknown else x
+    return coerce(emission, x, TEXT) if x.unknown else x
 
 
-def _changed(binder: Binder, x: Typed, change: Callable[[n.Expr], n.Expr]) -> Typed:
+def _changed(emission: Emission, x: Typed, change: Callable[[n.Expr], n.Expr]) -> Typed:
     expr = entered(x)
     found = change(expr)
-    return x if found is expr else emit(binder, found)
+    return x if found is expr else emit(emission, found)
 
 
-def unify(binder: Binder, parts: Sequence[Typed], what: str, *, loose: bool = False) -> list[Typed]:
+def unify(emission: Emission, parts: Sequence[Typed], what: str, *, loose: bool = False) -> list[Typed]:
     """``parts`` in one type and one form.
 
     NUMERICs of different scales meet in a DECIMAL that keeps each row's display scale in ``scale_sql``;
     ``loose`` drops that (where rows are compared anyway).
     """
-    _, exprs = unified([*map(entered, parts)], binder.params, what)
-    return aligned(Emitter(binder), exprs, what, loose=loose)
+    _, exprs = unified([*map(entered, parts)], emission.params, what)
+    return aligned(Emitter(emission), exprs, what, loose=loose)
 
 
-def invoke(binder: Binder, found: Resolved, arguments: list[Typed]) -> Typed:
+def invoke(emission: Emission, found: Resolved, arguments: list[Typed]) -> Typed:
     """A call of a function that is resolved; its arguments are brought to its types."""
     return casts.invoke(
-        binder, found, [coerce(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
+        emission, found, [coerce(emission, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
     )
 
 
 def call(
-    binder: Binder,
+    emission: Emission,
     name: str,
     arguments: list[Typed],
-    scope: Scope | None = None,
     dimensions: int | None = None,
 ) -> Typed | None:
     """The library's function of that name over these arguments; None when there is none.
 
-    ``scope`` is where it stands, of a call that may give many rows; ``dimensions`` are those of the array
-    that it gives, where they are not its arguments'.
+    ``dimensions`` are those of the array that it gives, where they are not its arguments'.
     """
-    found = operate.library_call(name, [*map(entered, arguments)], binder.params, dimensions)
-    return None if found is None else emit(binder, found, scope)
+    found = operate.library_call(name, [*map(entered, arguments)], emission.params, dimensions)
+    return None if found is None else emit(emission, found)
 
 
-def gathered(binder: Binder, rows: Typed) -> Typed:
+def gathered(emission: Emission, rows: Typed) -> Typed:
     """What ``array_agg`` gives of a list of arrays."""
-    found = call(binder, "array_gathered", [rows])
+    found = call(emission, "array_gathered", [rows])
     assert found is not None
     return found

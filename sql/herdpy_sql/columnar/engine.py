@@ -216,7 +216,7 @@ _STREAMED = {
     "Out of Range Error": "OutOfRangeException",
     "Conversion Error": "ConversionException",
     "Not implemented Error": "NotImplementedException",
-    "Binder Error": "BinderException",
+    "Emission Error": "BinderException",
     "Invalid Input Error": "InvalidInputException",
 }
 """What an error of a stream, which comes through Arrow as OSError, would have been."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
-from herdpy_sql.columnar.binder import CONTEXT, FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.bounds import ScanRange
 from herdpy_sql.columnar.callbacks import surrogate_of
+from herdpy_sql.columnar.emission import CONTEXT, FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.engine import Interrupt, Limits
 from herdpy_sql.columnar.transfer import answered, column_type, duck_value, given_names
 from herdpy_sql.errors import SqlError

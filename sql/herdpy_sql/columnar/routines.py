@@ -27,7 +27,7 @@ from herdpy_sql.values.forms import FORMS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.columnar.emission import Emission
 
 
 def full_type(x: Typed) -> SqlType:
@@ -42,11 +42,11 @@ def types_of(*operands: Typed) -> list[SqlType]:
     return [full_type(x) for x in operands]
 
 
-def used(binder: Binder, found: Resolved) -> str:
+def used(emission: Emission, found: Resolved) -> str:
     """DuckDB's name of the function, noted among those that the query needs."""
     name = function_name(found)
-    if name not in map(function_name, binder.routines):  # types may differ in how they are shown alone
-        binder.routines.append(found)
+    if name not in map(function_name, emission.routines):  # types may differ in how they are shown alone
+        emission.routines.append(found)
     return name
 
 

@@ -1,6 +1,6 @@
 """DuckDB's text of queries inside expressions, and of ANY and ALL of arrays.
 
-``expr`` binds them to ``Subquery`` and ``Quantified``; an ``InnerQuery`` here holds the bound query. DuckDB
+``expr`` binds them to ``Subquery`` and ``Quantified``; an ``InnerQuery`` there holds the bound query. DuckDB
 has IN, ANY and ALL for most conditions; of others all rows are tested, and the tests brought together with
 SQL's three values. Above ``emit``, whose fold this extends.
 """
@@ -10,63 +10,44 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from herdpy_sql.bind.nodes import BoundInnerQuery
 from herdpy_sql.columnar.emit import EMITTERS, Emitter, comparison_texts, gathered
 from herdpy_sql.duck import Typed, elements, let, typed
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.types import BOOLEAN, SqlType, array_of
+from herdpy_sql.types import BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlglot import exp
-
-    from herdpy_sql.columnar.scope import BoundQuery
-
-
-class BoundInnerQuery(n.InnerQuery, frozen=True, eq=False):
-    """A query inside an expression, bound; ``syntax`` is what it was bound from."""
-
-    bound: BoundQuery
-    syntax: exp.Expression
-
-
-def inner_query(bound: BoundQuery, syntax: exp.Expression) -> BoundInnerQuery:
-    """What stands for a bound query in a tree."""
-    return BoundInnerQuery(tuple([_column_type(column) for column in bound.columns]), bound, syntax)
-
-
-def _column_type(column: Typed) -> SqlType:
-    return array_of(column.type, column.array) if column.array else column.type
+    from herdpy_sql.columnar.emission import EmittedQuery
 
 
 def _subquery(emitter: Emitter, expr: n.Subquery) -> Typed:
     inner = expr.query
     assert isinstance(inner, BoundInnerQuery)
     emitter.seen.append(inner.syntax)
-    bound = inner.bound
+    bound = emitter.emission.query(inner.query)
     if expr.kind == "exists":
-        return Typed(f"EXISTS ({bound.sql})", BOOLEAN, vars=bound.vars)
+        return Typed(f"EXISTS ({bound.sql})", BOOLEAN)
     if expr.kind == "array":
         return _listed(emitter, bound)
     if expr.test is not None:
         return _tested(emitter, expr, expr.test, bound)
     column = bound.columns[0]
-    return Typed(
-        f"({bound.sql})", column.type, column.dec, array=column.array, vars=bound.vars, name=column.name
-    )
+    return Typed(f"({bound.sql})", column.type, column.dec, array=column.array)
 
 
-def _listed(emitter: Emitter, bound: BoundQuery) -> Typed:
+def _listed(emitter: Emitter, bound: EmittedQuery) -> Typed:
     """ARRAY(SELECT ...): its rows in their order."""
-    column, alias = bound.columns[0], emitter.binder.alias()
+    column, alias = bound.columns[0], emitter.emission.alias()
     listed = f"(SELECT coalesce(list({alias}.c0), []) FROM ({bound.sql}) AS {alias}({bound.names()}))"
     if column.array:
-        return gathered(emitter.binder, replace(column, sql=listed, array=column.array + 1))
-    return Typed(listed, column.type, column.dec, array=1, vars=bound.vars)
+        return gathered(emitter.emission, replace(column, sql=listed, array=column.array + 1))
+    return Typed(listed, column.type, column.dec, array=1)
 
 
-def _tested(emitter: Emitter, expr: n.Subquery, test: n.Expr, bound: BoundQuery) -> Typed:
-    alias = emitter.binder.alias()
+def _tested(emitter: Emitter, expr: n.Subquery, test: n.Expr, bound: EmittedQuery) -> Typed:
+    alias = emitter.emission.alias()
     rows = f"({bound.sql}) AS {alias}({bound.names()})"
     emitter.rows.append([_inside(alias, i, column) for i, column in enumerate(bound.columns)])
     pairs = _pairs(test, expr.kind)
@@ -77,7 +58,7 @@ def _tested(emitter: Emitter, expr: n.Subquery, test: n.Expr, bound: BoundQuery)
         whole = found.sql if expr.kind == "row" else _all_tests(found.sql, every=expr.kind == "all")
         made = typed(f"(SELECT {whole} FROM {rows})", BOOLEAN, found)
     emitter.rows.pop()
-    return replace(made, vars=made.vars | bound.vars)
+    return made
 
 
 def _inside(alias: str, place: int, column: Typed) -> Typed:
@@ -103,7 +84,7 @@ def _native(emitter: Emitter, pairs: Sequence[n.Comparison], every: bool, rows: 
     sides, keys, lefts = [], [], []
     for one in pairs:
         a, b = emitter.emit(one.left), emitter.emit(one.right)
-        left, right = comparison_texts(emitter.binder, one.left, a, one.right, b)
+        left, right = comparison_texts(emitter.emission, one.left, a, one.right, b)
         sides.append(left)
         keys.append(right)
         lefts.append(a)
@@ -140,7 +121,7 @@ def _quantified(emitter: Emitter, expr: n.Quantified) -> Typed:
     x, array = emitter.emit(expr.arg), emitter.emit(expr.array)
     if x.volatile:
         return _computed_once(emitter, expr, x, array)
-    alias = emitter.binder.alias()
+    alias = emitter.emission.alias()
     rows = f"(SELECT unnest({elements(array)}) AS c0) AS {alias}"
     element = _element_of(array, f"{alias}.c0")
     if isinstance(expr.test, n.Comparison):
@@ -161,7 +142,7 @@ def _sides(emitter: Emitter, expr: n.Quantified, x: Typed, element: Typed) -> tu
     emitter.elements.append(element)
     b = emitter.emit(expr.test.right)
     emitter.elements.pop()
-    return comparison_texts(emitter.binder, expr.arg, x, expr.test.right, b)
+    return comparison_texts(emitter.emission, expr.arg, x, expr.test.right, b)
 
 
 def _test(emitter: Emitter, expr: n.Quantified, x: Typed, element: Typed) -> Typed:

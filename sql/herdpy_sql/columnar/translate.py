@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import emit, queries, trees
-from herdpy_sql.columnar.binder import BOLD, MAX_PARAMETER, MAX_TEXT, Binder, too_complex
+from herdpy_sql.bind import bind_query
+from herdpy_sql.columnar import queries
 from herdpy_sql.columnar.bounds import key_range
+from herdpy_sql.columnar.emission import (
+    BOLD,
+    MAX_PARAMETER,
+    MAX_TEXT,
+    Emission,
+    EmittedQuery,
+    EmittedScan,
+    too_complex,
+)
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
-from herdpy_sql.columnar.scope import BoundQuery
 from herdpy_sql.duck import Typed, numeric_text, over_elements, retyped, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
@@ -23,9 +31,10 @@ from herdpy_sql.values.forms import FORMS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from herdpy_sql.bind.binder import Binder
+    from herdpy_sql.bind.nodes import Query
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
-    from herdpy_sql.columnar.scope import ScanNeeds
     from herdpy_sql.expr.nodes import Expr
 
 _MARK = re.compile(r"\$(\d+)")
@@ -55,15 +64,18 @@ def translate(
         SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
             and not supported.
     """
-    found, dared = _translated(query, catalog, param_types, targets, given, daring=BOLD, notes=notes)
+    params = Params(param_types, MAX_PARAMETER)
+    bound, binder = bind_query(query, catalog, params, targets=targets, given=given, notes=notes)
+    found, dared = _emitted(bound, binder, BOLD)
     for routine in found.routines if not context else ():
         if routine.routine.context:
             raise SqlError("0A000", f"{routine.name} is supported in queries alone, not in this statement")
-    found = replace(found, at_once=_is_aggregate(query))
+    is_recursive = any(one.args.get("recursive") for one in query.find_all(exp.With))
+    found = replace(found, at_once=_is_aggregate(query), is_recursive=is_recursive)
     chain = [found]
     while dared:  # as daring as it was is not careful enough
-        one, dared = _translated(query, catalog, param_types, targets, given, daring=dared - 1)
-        chain.append(replace(one, at_once=found.at_once))
+        one, dared = _emitted(bound, binder, dared - 1)
+        chain.append(replace(one, at_once=found.at_once, is_recursive=is_recursive))
     for one in reversed(chain[:-1]):
         chain[-1] = replace(one, careful=chain[-1])
     return chain[-1]
@@ -76,78 +88,43 @@ def _is_aggregate(query: exp.Expression) -> bool:
     return bool(query.args.get("group")) or any(one.find(exp.AggFunc) for one in query.expressions)
 
 
-def _translated(
-    query: exp.Expression,
-    catalog: Catalog,
-    param_types: Sequence[SqlType],
-    targets: Sequence[SqlType | None] | None,
-    given: Mapping[str, Given] | None,
-    *,
-    daring: int,
-    notes: list[tuple[str, Expr]] | None = None,
-) -> tuple[ColumnarQuery, int]:
-    """As :func:`translate`; and how boldly more digits were taken to fit than are known to."""
-    params = Params(param_types, MAX_PARAMETER)
-    binder = Binder(
-        catalog,
-        queries.bind_query,
-        trees.text_of,
-        given=given or {},
-        params=params,
-        daring=daring,
-        notes=notes,
-    )
+def _emitted(query: Query, binder: Binder, daring: int) -> tuple[ColumnarQuery, int]:
+    """The text of a bound query; and how boldly more digits were taken to fit than are known to."""
+    emission = Emission(binder.params, binder.numbering, queries.emit_query, daring)
     try:
-        bound = binder.query(query, None, settle=targets is None)
+        found = emission.query(query)
     except RecursionError:
         raise SqlError("54001", "stack depth limit exceeded") from None
-    if targets is not None:
-        bound = _settled(binder, bound, targets)
-    sql, columns = _output(bound)
+    sql, columns = _output(found, query)
     if len(sql) > MAX_TEXT:
         raise too_complex(len(sql))
     sql, marks = _numbered(sql)
+    params = binder.params.types
     made = ColumnarQuery(
         sql=sql,
-        scans=tuple(_scan(needs, binder) for needs in binder.scans if needs.table.id >= 0),
-        given=tuple(_scan(needs, binder) for needs in binder.scans if needs.table.id < 0),
+        scans=tuple(_scan(one, params) for one in emission.scans if one.scan.table.id >= 0),
+        given=tuple(_scan(one, params) for one in emission.scans if one.scan.table.id < 0),
         columns=columns,
-        param_types=params.types,
+        param_types=params,
         marks=marks,
-        surrogates=tuple(binder.surrogates),
-        routines=tuple(binder.routines),
-        is_recursive=any(one.args.get("recursive") for one in query.find_all(exp.With)),
+        surrogates=tuple(emission.surrogates),
+        routines=tuple(emission.routines),
     )
-    return made, binder.dared
+    return made, emission.dared
 
 
-def _settled(binder: Binder, bound: BoundQuery, targets: Sequence[SqlType | None]) -> BoundQuery:
-    alias = binder.alias()
-    items, columns = [], []
-    for i, column in enumerate(bound.columns):
-        target = targets[i] if i < len(targets) else None
-        x = replace(column, sql=f"{alias}.c{i}")
-        if column.unknown:
-            x = emit.coerce(binder, column, (target or TEXT).plain)
-        items.append(f"{x.sql} AS c{i}")
-        columns.append(replace(x, name=column.name))
-    if not any(c.unknown for c in bound.columns):
-        return bound
-    return BoundQuery(f"SELECT {', '.join(items)} FROM ({bound.sql}) AS {alias}({bound.names()})", columns)
-
-
-def _output(bound: BoundQuery) -> tuple[str, tuple[OutputColumn, ...]]:
+def _output(found: EmittedQuery, query: Query) -> tuple[str, tuple[OutputColumn, ...]]:
     """The text with every column in the form that its Arrow type wants."""
     plain = True
     items, columns = [], []
-    for i, column in enumerate(bound.columns):
+    for i, (column, output) in enumerate(zip(found.columns, query.outputs, strict=True)):
         type_, form = _shown(column, f"o.c{i}")
         plain = plain and form == f"o.c{i}"
         items.append(f"{form} AS c{i}")
-        columns.append(OutputColumn(column.name or "?column?", type_, column.origin))
+        columns.append(OutputColumn(output.name, type_, output.origin))
     if plain:
-        return bound.sql, tuple(columns)
-    return f"SELECT {', '.join(items)} FROM ({bound.sql}) AS o({bound.names()})", tuple(columns)
+        return found.sql, tuple(columns)
+    return f"SELECT {', '.join(items)} FROM ({found.sql}) AS o({found.names()})", tuple(columns)
 
 
 def _shown(column: Typed, sql: str) -> tuple[SqlType, str]:
@@ -188,8 +165,7 @@ def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:
     return _MARK.sub(number, sql), tuple(marks)
 
 
-def _scan(needs: ScanNeeds, binder: Binder) -> Scan:
-    positions = tuple(needs.positions) or ((*needs.table.key_positions, 0)[0],)
-    return Scan(
-        needs.name, needs.table, positions, key_range(needs.table, needs.bounded, binder.params.types)
-    )
+def _scan(one: EmittedScan, params: Sequence[SqlType]) -> Scan:
+    table = one.scan.table
+    positions = tuple(one.positions) or ((*table.key_positions, 0)[0],)
+    return Scan(one.name, table, positions, key_range(table, one.scan.bounded, params))

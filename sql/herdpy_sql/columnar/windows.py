@@ -29,7 +29,7 @@ def _window(emitter: Emitter, expr: n.Window) -> Typed:
     else:
         result = _picked(emitter, expr, over)
     used = typed("", TEXT, result, *parts)
-    return replace(result, vars=used.vars, agg=used.agg, window=True)
+    return replace(result, agg=used.agg, window=True)
 
 
 def _picked(emitter: Emitter, expr: n.Window, over: str) -> Typed:

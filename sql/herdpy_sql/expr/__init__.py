@@ -8,12 +8,12 @@
     sql_type(data_type_node) -> SqlType                         of a cast or a column definition
     walk, columns_used, is_constant, is_volatile, split_conjuncts, remap_columns
 
-``ColumnScope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
+``Scope`` says what names mean: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
 of ``$1``... in ``.types``. Wrong SQL raises SqlError. A tree may have what own plans
 do not evaluate (``nodes.foreign_reason``). Nothing here does I/O.
 """
 
-from herdpy_sql.expr.binder import ColumnScope, NoColumns, NoQueries
+from herdpy_sql.expr.binder import ColumnScope
 from herdpy_sql.expr.binding import bind
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import Compiled, compile_expr
@@ -29,6 +29,7 @@ from herdpy_sql.expr.nodes import (
     takes_values,
     walk,
 )
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.seek import ALWAYS, NEVER, seek
 from herdpy_sql.expr.syntax import identifier
 from herdpy_sql.expr.typenames import sql_type
@@ -38,9 +39,8 @@ __all__ = [
     "NEVER",
     "ColumnScope",
     "Compiled",
-    "NoColumns",
-    "NoQueries",
     "Params",
+    "Scope",
     "bind",
     "children",
     "coerce",

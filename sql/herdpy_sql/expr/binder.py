@@ -21,7 +21,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import Params, coerce, settle
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.nodes import Unread
 from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import bare, identifier, interval_words, unsupported
@@ -82,43 +81,11 @@ class ColumnScope(Protocol):
     def refuse_window(self) -> None:
         """SqlError 42P20 where no window function may stand."""
 
+    def refuse_rows(self) -> None:
+        """SqlError 0A000 where no set-returning function may stand."""
+
     def window(self, name: str) -> exp.Expression:
         """The window of that name. SqlError 42704."""
-
-
-class NoQueries:
-    """What stands where own plans evaluate: no query is bound there, and no relation's row."""
-
-    volatile: bool = False
-
-    def query(self, node: exp.Expression) -> n.InnerQuery:
-        """Unread: what binds queries is above own plans."""
-        raise Unread("subquery")
-
-    def row(self, name: str) -> n.RelationRow | None:
-        """None: where a relation's name stands for its rows it is no column."""
-        return None
-
-    def refuse_aggregate(self) -> None:
-        """Nothing: own plans do not evaluate the expression around it, and the query's binder refuses it."""
-
-    def refuse_window(self) -> None:
-        """Nothing, as :meth:`refuse_aggregate`."""
-
-    def window(self, name: str) -> exp.Expression:
-        """None is known. SqlError 42704."""
-        raise SqlError("42704", f'window "{name}" does not exist')
-
-
-class NoColumns(NoQueries):
-    """The scope of VALUES, LIMIT and DEFAULT. ``volatile`` allows what is another value each time."""
-
-    def __init__(self, *, volatile: bool = False) -> None:
-        self.volatile = volatile
-
-    def resolve(self, table: str | None, name: str) -> n.ColumnRef:
-        """There are no columns here."""
-        raise SqlError("42703", f'column "{name}" does not exist')
 
 
 Handler = Callable[["ExprBinder", Any], n.Expr]

@@ -20,7 +20,7 @@ from herdpy_sql.expr.aggregates import AGGREGATES, aggregate
 from herdpy_sql.expr.binder import LIST
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
-from herdpy_sql.expr.operate import binary, library_call
+from herdpy_sql.expr.operate import LibraryFunction, binary, library_call
 from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
 from herdpy_sql.expr.rows import MAKERS, made, qualified
 from herdpy_sql.expr.syntax import (
@@ -61,7 +61,14 @@ def bind_library(binder: ExprBinder, node: exp.Expression) -> n.Expr | None:
         if not name.isidentifier():
             raise no_operator(name, types[:2])
         raise no_function(name, types[name in ACTIONS :])  # after the number put before
-    return found
+    return _allowed(binder, found)
+
+
+def _allowed(binder: ExprBinder, call: n.Expr) -> n.Expr:
+    """It; SqlError 0A000 where it gives rows and none may stand."""
+    if isinstance(call, n.Call) and isinstance(call.function, LibraryFunction) and call.function.is_setof:
+        binder.scope.refuse_rows()
+    return call
 
 
 def array(binder: ExprBinder, node: exp.Array) -> n.Expr:
@@ -179,7 +186,7 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
     found = library_call(name, bound, binder.params)
     if found is None:
         raise no_function(name, [arg.type for arg in bound])
-    return found
+    return _allowed(binder, found)
 
 
 def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:

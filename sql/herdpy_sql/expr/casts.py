@@ -117,10 +117,12 @@ def can_cast(source: Base, target: Base, context: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Function | None:
     """What converts datums of ``source`` to ``target``; None when they stay as they are.
 
-    The cast must exist (:func:`can_cast`). An explicit cast cuts long text, another refuses it.
+    The cast must exist (:func:`can_cast`). An explicit cast cuts long text, another refuses it. It is the
+    same object for the same cast, so that equal expressions are found to be equal.
     """
     if source != target and (target.base in REG_TYPES or target.element in REG_TYPES):
         return Function(f"::{target}", _no_catalog, foreign=f"a cast to {target}")

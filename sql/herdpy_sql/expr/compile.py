@@ -630,7 +630,7 @@ def folded(expr: n.Expr) -> n.Expr:
     constants = [part for part in parts if type(part) is n.Const]
     if not constants:
         return expr
-    if _strict(expr) and any(part.value is None for part in constants) and not n.foreign_reason(expr):
+    if _strict(expr) and any(part.value is None for part in constants) and not n.has_columns(expr):
         return n.Const(expr.type, None)
     if len(constants) < len(parts):
         return expr
@@ -662,7 +662,7 @@ def _folded_logic(expr: n.And | n.Or) -> n.Expr:
     kept: list[n.Expr] = []
     for arg in expr.args:
         if arg == decides:
-            if n.foreign_reason(expr):
+            if n.has_columns(expr):
                 return expr
             return decides
         if arg != neutral and not (isinstance(arg, n.Const) and arg in kept):

@@ -465,7 +465,7 @@ def _settled_case(case: n.Case) -> n.Expr:
         return case
     kept: list[tuple[n.Expr, n.Expr]] = []
     default = case.default
-    if not any(isinstance(when, n.Const) for when, _ in case.whens) or n.foreign_reason(case):
+    if not any(isinstance(when, n.Const) for when, _ in case.whens) or n.has_columns(case):
         return case
     for when, then in case.whens:
         if isinstance(when, n.Const):

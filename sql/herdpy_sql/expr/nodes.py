@@ -7,12 +7,12 @@ asks of a tree stands below the nodes; of these functions only :func:`rebuild` r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BOOLEAN, Base, SqlType
@@ -522,6 +522,33 @@ def columns_used(expr: Expr) -> frozenset[ColumnRef]:
     return frozenset(one for one in walk(expr) if isinstance(one, ColumnRef))
 
 
+def fingerprint(value: Any) -> Hashable:
+    """What two expressions have in common that mean the same, as PostgreSQL's equal() has it.
+
+    Unlike equality it tells 1.0 from 1.00, and it does not tell a cast that was written from one that was
+    added, nor a column by one name from the same one by another.
+    """
+    if isinstance(value, tuple):
+        return tuple([fingerprint(one) for one in value])
+    if isinstance(value, ColumnRef):
+        return ColumnRef, value.index
+    if isinstance(value, Const):
+        return Const, value.type, repr(value.value)
+    if isinstance(value, Param):
+        return type(value), value.number
+    if isinstance(value, Cast):
+        return Cast, value.type, value.function, fingerprint(value.arg)
+    if isinstance(value, Struct) and not isinstance(value, Function | InnerQuery):
+        return type(value), *[fingerprint(one) for one in astuple(value)]
+    part: Hashable = value
+    return part
+
+
+def opposite(expr: In | Like) -> In | Like:
+    """The same test, negated where it is not and the other way round."""
+    return replace(expr, negated=not expr.negated)
+
+
 def takes_values(expr: Expr) -> bool:
     """Whether evaluating it changes a sequence."""
     return any(isinstance(one, SequenceCall) and one.name in {"nextval", "setval"} for one in walk(expr))
@@ -547,6 +574,11 @@ def foreign_reason(expr: Expr) -> str:
         elif type(one) is Random and one.of_rows:
             return one.name
     return ""
+
+
+def has_columns(expr: Expr) -> bool:
+    """Whether folding may not drop it: it says which rows there are, or may not stand beside groups."""
+    return any(isinstance(one, ColumnRef | Foreign) for one in walk(expr)) or bool(foreign_reason(expr))
 
 
 def is_constant(expr: Expr) -> bool:

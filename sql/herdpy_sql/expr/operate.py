@@ -177,6 +177,11 @@ class LibraryFunction(n.Function, frozen=True, eq=False):
 
     resolved: Resolved | None = None
 
+    @property
+    def is_setof(self) -> bool:
+        """Whether it gives rows."""
+        return self.resolved is not None and self.resolved.routine.setof
+
 
 @functools.lru_cache(maxsize=4096)
 def _function(found: Resolved) -> LibraryFunction:

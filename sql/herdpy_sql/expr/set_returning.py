@@ -64,7 +64,13 @@ def unnested(binder: ExprBinder, node: Any) -> n.SetOf:
 
 
 def _unnest(binder: ExprBinder, node: exp.Explode) -> n.Expr:
+    binder.scope.refuse_rows()
     return unnested(binder, node.this)
 
 
-SET_RETURNING: dict[type, Handler] = {**dict.fromkeys(SERIES, series), exp.Explode: _unnest}
+def _series(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    binder.scope.refuse_rows()
+    return series(binder, node)
+
+
+SET_RETURNING: dict[type, Handler] = {**dict.fromkeys(SERIES, _series), exp.Explode: _unnest}

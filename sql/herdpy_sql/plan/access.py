@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Index, KeyPart, Table
     from herdpy_sql.execute.sources import RowSource
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.scope import ScopeItem
+    from herdpy_sql.expr.scope import TableRelation
 
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -75,7 +75,7 @@ class Sarg:
     rest: tuple[tuple[int, Expr], ...] = ()
 
 
-def sargs_of(item: ScopeItem, conditions: Sequence[Expr], known: Callable[[int], bool]) -> list[Sarg]:
+def sargs_of(item: TableRelation, conditions: Sequence[Expr], known: Callable[[int], bool]) -> list[Sarg]:
     """The conditions that can serve an access to ``item``; ``known`` says which columns have values."""
     found: list[Sarg] = []
     for number, condition in enumerate(conditions):
@@ -106,7 +106,7 @@ def sargs_of(item: ScopeItem, conditions: Sequence[Expr], known: Callable[[int],
 
 
 def _alternatives(
-    item: ScopeItem, args: Sequence[Expr], known: Callable[[int], bool], number: int
+    item: TableRelation, args: Sequence[Expr], known: Callable[[int], bool], number: int
 ) -> Sarg | None:
     """``a = 1 OR a = 2`` as ``a IN (1, 2)``."""
     values: list[Expr] = []
@@ -125,7 +125,7 @@ def _alternatives(
     return None if position is None else Sarg(position, "in", tuple(values), number)
 
 
-def _row(item: ScopeItem, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
+def _row(item: TableRelation, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
     """``a < 1 OR (a = 1 AND b < 2)``, which is ``(a, b) < (1, 2)``: where a page of keyset paging begins."""
     parts: list[tuple[int, Expr]] = []
     op = ""
@@ -155,7 +155,7 @@ def _row(item: ScopeItem, args: Sequence[Expr], known: Callable[[int], bool], nu
         return Sarg(parts[0][0], rest.op, (parts[0][1],), number, rest=(*parts[1:], (place, rest.right)))
 
 
-def _position(item: ScopeItem, expr: Expr) -> int | None:
+def _position(item: TableRelation, expr: Expr) -> int | None:
     if isinstance(expr, ColumnRef) and item.base <= expr.index < item.end:
         return expr.index - item.base
     return None
@@ -270,7 +270,7 @@ class AccessPath:
 
 
 def choose(
-    item: ScopeItem,
+    item: TableRelation,
     conditions: Sequence[Expr],
     known: Callable[[int], bool],
     renumber: Callable[[Expr], Expr],

@@ -22,6 +22,7 @@ from herdpy_sql.execute.define import detach, duplicate
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.execute.references import validate_foreign_key
 from herdpy_sql.expr import Params, coerce, compile_expr, is_volatile
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
@@ -58,7 +59,7 @@ from herdpy_sql.plan.rules import (
     rules_of,
     scalar,
 )
-from herdpy_sql.plan.scope import TableScope, find_table, name_of
+from herdpy_sql.plan.scope import find_table, name_of
 from herdpy_sql.plan.sequences import altered, sequence_of
 from herdpy_sql.plan.type_names import mark_types
 from herdpy_sql.plan.views import drop_views, refuse_retyping, rename_in_views
@@ -424,8 +425,8 @@ def _converted(change: TableChange, position: int, target: SqlType, using: str) 
     """The new value over the old row. SqlError 42804 when there is no such cast by assignment."""
     old = change.old
     column = change.table.columns[position]
-    scope, params = TableScope(), Params()
-    scope.add(old.name, old)
+    scope, params = Scope(), Params()
+    scope.add_table(old.name, old)
     try:
         if using:
             node = scalar(using)

@@ -18,11 +18,12 @@ from herdpy.codec.kinds import MAX_DIMENSIONS
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import Params, coerce, compile_expr
 from herdpy_sql.expr.nodes import Call, ColumnRef, Const, Expr, Function
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.syntax import subscripts
 from herdpy_sql.library.arrays import put_element, put_slice
 from herdpy_sql.plan.own import bind_own
 from herdpy_sql.plan.rules import default_of
-from herdpy_sql.plan.scope import TableScope, name_of, quoted
+from herdpy_sql.plan.scope import name_of, quoted
 from herdpy_sql.types import INTEGER, Base, SqlType
 
 if TYPE_CHECKING:
@@ -251,10 +252,11 @@ def computed_values(table: Table, assignment: Assignment) -> list[tuple[exp.Expr
 
 
 def own_assign(
-    table: Table, assigned_to: Sequence[Assignment], scope: TableScope, params: Params
+    table: Table, assigned_to: Sequence[Assignment], scope: Scope, params: Params
 ) -> tuple[tuple[int, Compiled], ...]:
     """What SET computes, by the position that it sets, over the rows of ``scope``."""
     found = []
+    scope.clause = "UPDATE"
     for position, node in assigned_to:
         value: Expr | None
         if isinstance(node, ElementPuts):

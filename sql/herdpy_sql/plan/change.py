@@ -28,6 +28,7 @@ from herdpy_sql.execute.change import (
 )
 from herdpy_sql.expr import Params, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import And, ColumnRef, Expr
+from herdpy_sql.expr.scope import Scope, TableRelation
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.assignment import (
     Assignment,
@@ -48,7 +49,7 @@ from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.returning import Brought, bind_brought, bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
-from herdpy_sql.plan.scope import TableScope, in_schema, name_of, quoted, row_columns, table_of
+from herdpy_sql.plan.scope import in_schema, name_of, quoted, row_columns, table_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN
 
@@ -73,9 +74,9 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
     params = settings.params()
     try:
         _refuse_other_tables(tree)
-        scope = TableScope()
-        scope.add(alias, table)
-        matches: Matches = _own_matches(tree, scope, params, settings)
+        scope = Scope()
+        item = scope.add_table(alias, table)
+        matches: Matches = _own_matches(tree, scope, item, params, settings)
         assign = own_assign(table, targets, scope, params)
     except NotOwn as refusal:
         _allow_columnar(settings, refusal)
@@ -99,9 +100,9 @@ def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> P
     params = settings.params()
     try:
         _refuse_other_tables(tree)
-        scope = TableScope()
-        scope.add(alias, table)
-        matches: Matches = _own_matches(tree, scope, params, settings)
+        scope = Scope()
+        item = scope.add_table(alias, table)
+        matches: Matches = _own_matches(tree, scope, item, params, settings)
     except NotOwn as refusal:
         _allow_columnar(settings, refusal)
         brought = _brought(tree, table, alias, catalog, settings)
@@ -174,13 +175,12 @@ def _target(tree: exp.Expression, catalog: Catalog) -> tuple[Table, str]:
 
 
 def _own_matches(
-    tree: exp.Expression, scope: TableScope, params: Params, settings: PlanSettings
+    tree: exp.Expression, scope: Scope, item: TableRelation, params: Params, settings: PlanSettings
 ) -> OwnMatches:
     where = tree.args.get("where")
     conditions = split_conjuncts(condition(where.this, scope, params, "WHERE")) if where is not None else ()
-    item = scope.items[0]
-    if has_expressions(scope.items):
-        conditions = tuple(substituted(conditions, scope.items))
+    if has_expressions([item]):
+        conditions = tuple(substituted(conditions, [item]))
     access = choose(item, conditions, lambda column: False, lambda expr: expr, forced_scan=settings.scan_only)
     if settings.engine == "columnar":
         raise NotOwn("the columnar engine was requested")

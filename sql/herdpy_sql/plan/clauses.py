@@ -6,17 +6,18 @@ Output columns have PostgreSQL's names. ``project`` gives the function that make
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import ColumnScope, Params, bind, coerce, compile_expr, settle
+from herdpy_sql.expr import Params, bind, coerce, compile_expr, settle
 from herdpy_sql.expr.nodes import ColumnRef, foreign_reason
 from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.own import NotOwn, bind_own, has_aggregate
-from herdpy_sql.plan.scope import TableScope, name_of
+from herdpy_sql.plan.scope import name_of
 from herdpy_sql.types import BIGINT, BOOLEAN, Base
 
 if TYPE_CHECKING:
@@ -28,12 +29,9 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 
-def output_columns(outputs: Sequence[tuple[str, Expr]], scope: TableScope) -> tuple[OutputColumn, ...]:
+def output_columns(outputs: Sequence[tuple[str, Expr]], scope: Scope) -> tuple[OutputColumn, ...]:
     """What a result with these names and expressions looks like; they are numbered as ``scope`` does."""
-    return tuple(
-        OutputColumn(name, expr.type, scope.origin(expr.index) if isinstance(expr, ColumnRef) else None)
-        for name, expr in outputs
-    )
+    return tuple([OutputColumn(name, expr.type, scope.origin(expr)) for name, expr in outputs])
 
 
 def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:
@@ -52,8 +50,9 @@ def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:
     return lambda row, params, clock: tuple([one(row, params, clock) for one in compiled])
 
 
-def condition(node: exp.Expression, scope: TableScope, params: Params, clause: str) -> Expr:
+def condition(node: exp.Expression, scope: Scope, params: Params, clause: str) -> Expr:
     """A bound condition; SqlError 42804 when it is not boolean."""
+    scope.clause = clause
     found = bind_own(node, scope, params, BOOLEAN)
     if found.type.base is Base.UNKNOWN:
         found = coerce(found, BOOLEAN, "implicit", params)
@@ -62,16 +61,9 @@ def condition(node: exp.Expression, scope: TableScope, params: Params, clause: s
     return found
 
 
-class OutputScope(ColumnScope, Protocol):
-    """A scope in which a SELECT list can be bound."""
-
-    def star(self, alias: str | None) -> list[ColumnRef]:
-        """What ``*`` or ``alias.*`` stands for."""
-
-
 def bind_outputs(
     nodes: Sequence[exp.Expression],
-    scope: OutputScope,
+    scope: Scope,
     params: Params,
     targets: Sequence[SqlType] | None = None,
     *,
@@ -95,9 +87,9 @@ def bind_outputs(
         if isinstance(node, exp.Star):
             if any(node.args.values()):
                 raise NotOwn("* with EXCEPT or REPLACE")
-            found += [(column.name, column) for column in scope.star(None)]
+            found += scope.starred()
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-            found += [(column.name, column) for column in scope.star(name_of(node.args["table"]))]
+            found += scope.starred(name_of(node.args["table"]))
         elif isinstance(node, exp.Alias):
             found.append((name_of(node.args["alias"]), bind_as(node.this)))
         else:
@@ -124,6 +116,6 @@ def limits_of(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | Non
         if isinstance(value, exp.Var) and str(value.this).upper() == "ALL":
             found.append(None)
             continue
-        bound = bind_own(value, TableScope(), params, BIGINT)
+        bound = bind_own(value, Scope(clause="LIMIT"), params, BIGINT)
         found.append(coerce(bound, BIGINT, "assignment", params))
     return found[0], found[1]

@@ -19,6 +19,7 @@ from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.measured import measured
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import Params, coerce, compile_expr
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.objects import CatalogObject, StatisticsDefinition
 from herdpy_sql.parse import Statement, parse
@@ -26,7 +27,7 @@ from herdpy_sql.parse.object_commands import TablespaceCommand
 from herdpy_sql.parse.role_commands import RightCommand, RoleCommand
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.plan.own import NotOwn, bind_own
-from herdpy_sql.plan.scope import TableScope, find_table, own_tables
+from herdpy_sql.plan.scope import find_table, own_tables
 from herdpy_sql.types import BIGINT, BOOLEAN, JSON, TEXT, SqlType
 
 if TYPE_CHECKING:
@@ -444,7 +445,7 @@ def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) 
         raise SqlError("0A000", "cannot use subquery in EXECUTE parameter")
     params = Params()
     try:
-        given = bind_own(node, TableScope(), params, target)
+        given = bind_own(node, Scope(), params, target)
         if params.types:
             raise SqlError("42P02", "there is no parameter $1")
         try:

@@ -25,11 +25,12 @@ from herdpy_sql.execute.alter_table import (
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
 from herdpy_sql.expr import Params, coerce, rebuild, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Between, ColumnRef, Comparison, Const, In, IsNull, Like
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.create_table import check_storage_parameter, check_storage_parameters, only, ordered
 from herdpy_sql.plan.names import FreshNames, absent_relation, checked_name, taken, with_remarks
 from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.rules import is_immutable, rules_of, scalar
-from herdpy_sql.plan.scope import TableScope, find_table, name_of, own_tables, table_of
+from herdpy_sql.plan.scope import find_table, name_of, own_tables, table_of
 from herdpy_sql.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -38,20 +39,20 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.expr.scope import TableRelation
     from herdpy_sql.parse import Command
-    from herdpy_sql.plan.scope import ScopeItem
     from herdpy_sql.types import SqlType
 
 
 def expression_column(change: TableChange, node: exp.Expression) -> int:
     """The hidden column that has an indexed expression, made if there is none; where it stands."""
-    found = settle(_bound(change.table, node, "index expressions"), Params())
+    found = settle(_bound(change.table, node, "index expression"), Params())
     return _column(change, node, found)
 
 
 def predicate_column(change: TableChange, node: exp.Expression) -> int:
     """The hidden column that is true of the rows of a partial index, made if there is none."""
-    found = _bound(change.table, node, "index predicates")
+    found = _bound(change.table, node, "index predicate")
     if found.type != BOOLEAN:
         try:
             found = coerce(found, BOOLEAN, "implicit", Params())
@@ -64,19 +65,15 @@ def predicate_column(change: TableChange, node: exp.Expression) -> int:
 
 def _bound(table: Table, node: exp.Expression, what: str) -> Expr:
     if node.find(exp.Subquery, exp.Select):
-        raise SqlError("0A000", f"cannot use subquery in {what.removesuffix('s')}")
+        raise SqlError("0A000", f"cannot use subquery in {what}")
     if node.find(exp.Rand, exp.Uuid):
         raise _not_immutable(what)
-    if node.find(exp.AggFunc):
-        raise SqlError("42803", f"aggregate functions are not allowed in {what}")
-    if node.find(exp.Window):
-        raise SqlError("42P20", f"window functions are not allowed in {what}")
-    scope, params = TableScope(volatile=True), Params()
-    scope.add(table.name, table)
+    scope, params = Scope(clause=what, volatile=True), Params()
+    scope.add_table(table.name, table)
     try:
         found = bind_own(node, scope, params)
     except NotOwn as refusal:
-        raise SqlError("0A000", f"{what.removesuffix('s')}: {refusal.reason} is not supported") from None
+        raise SqlError("0A000", f"{what}: {refusal.reason} is not supported") from None
     if len(params.types):
         raise SqlError("42P02", "there is no parameter $1")
     if not is_immutable(found):
@@ -85,7 +82,7 @@ def _bound(table: Table, node: exp.Expression, what: str) -> Expr:
 
 
 def _not_immutable(what: str) -> SqlError:
-    kind = what.removesuffix("s").removeprefix("index ")
+    kind = what.removeprefix("index ")
     return SqlError("42P17", f"functions in index {kind} must be marked IMMUTABLE")
 
 
@@ -103,24 +100,24 @@ def expression_type(table: Table, position: int) -> SqlType:
     """The type that the expression of a hidden column has. SqlError when it has none any more."""
     text = table.columns[position].generated
     assert text is not None
-    return settle(_bound(table, scalar(text), "index expressions"), Params()).type
+    return settle(_bound(table, scalar(text), "index expression"), Params()).type
 
 
 def indexed_expression(table: Table, node: exp.Expression) -> int | None:
     """The hidden column that has this expression; None when no index is on it."""
     try:
-        wanted = settle(_bound(table, node, "index expressions"), Params())
+        wanted = settle(_bound(table, node, "index expression"), Params())
     except SqlError:
         return None
-    scope = TableScope()
-    item = scope.add(table.name, table)
+    scope = Scope()
+    item = scope.add_table(table.name, table)
     return next((at for at in _hidden_parts(table) if _over(item, at) == wanted), None)
 
 
 # What the planner asks.
 
 
-def substituted(conditions: Iterable[Expr], items: Sequence[ScopeItem]) -> list[Expr]:
+def substituted(conditions: Iterable[Expr], items: Sequence[TableRelation]) -> list[Expr]:
     """The expressions over the hidden columns of indexes, where they say what those have."""
     known = {expr: ref for item in items for expr, ref in _indexed(item)}
     if not known:
@@ -128,7 +125,7 @@ def substituted(conditions: Iterable[Expr], items: Sequence[ScopeItem]) -> list[
     return [rebuild(one, lambda part: known.get(part)) for one in conditions]
 
 
-def has_expressions(items: Sequence[ScopeItem]) -> bool:
+def has_expressions(items: Sequence[TableRelation]) -> bool:
     """Whether a table among them has an index on an expression."""
     return any(_hidden_parts(item.table) for item in items)
 
@@ -143,20 +140,20 @@ def _hidden_parts(table: Table) -> tuple[int, ...]:
     return found  # type: ignore[return-value]
 
 
-def _indexed(item: ScopeItem) -> list[tuple[Expr, ColumnRef]]:
+def _indexed(item: TableRelation) -> list[tuple[Expr, ColumnRef]]:
     """The expressions that indexes of a table have, over the wide row, and the columns for them."""
     return [(_over(item, position), item.column(position)) for position in _hidden_parts(item.table)]
 
 
-def _over(item: ScopeItem, position: int) -> Expr:
+def _over(item: TableRelation, position: int) -> Expr:
     """The expression of a hidden column over the wide row of a statement."""
     table = item.table
     found = table.derived.get(f"expression {position}")
     if found is None:
         text = table.columns[position].generated
         assert text is not None
-        scope = TableScope()
-        scope.add(table.name, table)
+        scope = Scope()
+        scope.add_table(table.name, table)
         found = settle(bind_own(scalar(text), scope, Params()), Params())
         table.derived[f"expression {position}"] = found
     return rebuild(
@@ -165,7 +162,7 @@ def _over(item: ScopeItem, position: int) -> Expr:
     )
 
 
-def implies(item: ScopeItem, index: Index, conditions: Sequence[Expr]) -> bool:
+def implies(item: TableRelation, index: Index, conditions: Sequence[Expr]) -> bool:
     """Whether the rows that satisfy ``conditions`` are all in a partial index; true of any other index."""
     if index.predicate is None:
         return True

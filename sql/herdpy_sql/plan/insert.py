@@ -36,6 +36,7 @@ from herdpy_sql.execute.insert import (
 )
 from herdpy_sql.expr import Params, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.assignment import (
     assigned,
     assignments,
@@ -51,7 +52,7 @@ from herdpy_sql.plan.indexes import implies, indexed_expression, substituted
 from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
-from herdpy_sql.plan.scope import TableScope, name_of, quoted, table_of
+from herdpy_sql.plan.scope import name_of, quoted, table_of
 from herdpy_sql.plan.settings import PlanSettings
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import TEXT, SqlType
@@ -155,7 +156,7 @@ def _values_rows(
     table: Table, targets: list[int], rows: Sequence[exp.Expression], params: Params, *, listed: bool
 ) -> list[dict[int, Expr]]:
     """For each row of VALUES what is given, by position; DEFAULT is not."""
-    scope = TableScope()
+    scope = Scope(clause="VALUES" if len(rows) > 1 else "VALUES of one row")
     found: list[dict[int, Expr]] = []
     for items in checked_rows(targets, rows, listed=listed):
         bound: dict[int, Expr] = {}
@@ -361,9 +362,9 @@ def bind_conflict(node: exp.OnConflict, table: Table, alias: str, params: Params
             "ON CONFLICT DO UPDATE requires inference specification or constraint name",
             hint="For example, ON CONFLICT (column_name).",
         )
-    scope = TableScope()
-    scope.add(alias, table)
-    scope.add("excluded", table)
+    scope = Scope()
+    scope.add_table(alias, table)
+    scope.add_table("excluded", table)
     try:
         assign = own_assign(table, assignments(node, table), scope, params)
         where = node.args.get("where")
@@ -427,8 +428,8 @@ def _arbiters(node: exp.OnConflict, table: Table) -> tuple[Arbiter, ...]:
 
 def _covers(node: exp.OnConflict, table: Table) -> Callable[[Arbiter], bool]:
     """Whether a unique index has all rows, or at least those that the WHERE of the keys is true of."""
-    scope = TableScope()
-    item = scope.add(table.name, table)
+    scope = Scope()
+    item = scope.add_table(table.name, table)
     where = node.args.get("index_predicate")
     given = () if where is None else split_conjuncts(condition(where.this, scope, Params(), "WHERE"))
     given = tuple(substituted(given, [item]))

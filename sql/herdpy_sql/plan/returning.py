@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
-from herdpy_sql.catalog import Column, Table
+from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import Params
-from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
 from herdpy_sql.plan.own import NotOwn
-from herdpy_sql.plan.scope import TableScope, name_of, quoted
+from herdpy_sql.plan.scope import name_of, quoted
 
 if TYPE_CHECKING:
     from herdpy_sql.execute.insert import Project
@@ -49,8 +49,8 @@ def bind_returning(
     node = tree.args.get("returning")
     if node is None:
         return None, None
-    scope = TableScope()
-    scope.add(alias or target_name(tree, table), table)
+    scope = Scope(clause="RETURNING")
+    scope.add_table(alias or target_name(tree, table), table)
     try:
         outputs = bind_outputs(node.expressions, scope, params)
     except NotOwn as refusal:
@@ -123,22 +123,14 @@ def bind_brought(
     brought: Brought, computed: Sequence[OutputColumn], params: Params
 ) -> tuple[tuple[OutputColumn, ...], Project]:
     """As ``bind_returning``, over the target's row followed by what was ``computed`` besides."""
-    scope = TableScope()
-    scope.add(brought.alias, brought.table)
-    columns = tuple(Column(f"c{i}", column.type) for i, column in enumerate(computed))
-    base = scope.add(BROUGHT, Table(0, BROUGHT, columns, (), "")).base
+    scope = Scope(clause="RETURNING")
+    scope.add_table(brought.alias, brought.table)
+    scope.add_listed(BROUGHT, [(f"c{i}", one.type, one.origin) for i, one in enumerate(computed)])
     try:
         outputs = bind_outputs(brought.expressions, scope, params)
     except NotOwn as refusal:
         raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
-    found = []
-    for name, expr in outputs:
-        origin = None
-        if isinstance(expr, ColumnRef):
-            of_target = expr.index < base
-            origin = scope.origin(expr.index) if of_target else computed[expr.index - base].origin
-        found.append(OutputColumn(name, expr.type, origin))
-    return tuple(found), project([expr for _, expr in outputs])
+    return output_columns(outputs, scope), project([expr for _, expr in outputs])
 
 
 def _brought(place: int) -> exp.Column:

@@ -30,11 +30,12 @@ from herdpy_sql.expr import (
     walk,
 )
 from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.tokens import OPTIONS, ReferenceOptions
 from herdpy_sql.plan.own import NotOwn, bind_own
-from herdpy_sql.plan.scope import TableScope, name_of, table_of
+from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
 from herdpy_sql.sequences import fresh_name
 from herdpy_sql.types import BOOLEAN, Base
@@ -66,7 +67,7 @@ def default_expr(name: str, target: SqlType, node: exp.Expression) -> Expr:
     mark_enums(node, [target.enum])
     params = Params()
     try:
-        found = bind_own(node, TableScope(volatile=True), params, target)
+        found = bind_own(node, Scope(clause="DEFAULT", volatile=True), params, target)
         found = coerce(found, target, "assignment", params)
     except NotOwn as refusal:
         raise SqlError("0A000", f'DEFAULT of column "{name}": {refusal.reason} is not supported') from None
@@ -77,8 +78,8 @@ def default_expr(name: str, target: SqlType, node: exp.Expression) -> Expr:
 def bind_check(table: Table, node: exp.Expression) -> Expr:
     """The condition of a CHECK over the table's physical row."""
     mark_types_of(node, table)
-    scope = TableScope()
-    scope.add(table.name, table)
+    scope = Scope(clause="CHECK")
+    scope.add_table(table.name, table)
     params = Params()
     try:
         found = bind_own(node, scope, params, BOOLEAN)
@@ -99,11 +100,10 @@ def bind_generated(table: Table, position: int) -> Expr:
     assert column.generated is not None
     node = scalar(column.generated)
     mark_types_of(node, table)
-    if node.find(exp.Subquery, exp.Select, exp.AggFunc, exp.Window):
-        found_name = "subquery" if node.find(exp.Subquery, exp.Select) else "aggregate functions"
-        raise SqlError("0A000", f"cannot use {found_name} in column generation expression")
-    scope = TableScope(volatile=True)
-    scope.add(table.name, table)
+    if node.find(exp.Subquery, exp.Select):
+        raise SqlError("0A000", "cannot use subquery in column generation expression")
+    scope = Scope(clause="generation", volatile=True)
+    scope.add_table(table.name, table)
     params = Params()
     try:
         found = bind_own(node, scope, params, column.type)

@@ -1,27 +1,21 @@
-"""Names: which table a FROM item is, which column a name in an expression is.
+"""Names of tables: which one a FROM item or the target of a statement is.
 
-While a statement is bound, columns are numbered in one wide row: the physical columns of the first table,
-then those of the second, and so on. When it is known which of them are needed, the planner renumbers
-the expressions to the narrow rows that plans run on.
+What the names of columns mean is ``expr.scope``'s.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Index, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NoQueries
-from herdpy_sql.expr.nodes import ColumnRef, Unread
-from herdpy_sql.misspellings import missing_column, missing_relation
 from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.system_relations import find_relation
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog, ColumnOrigin
+    from herdpy_sql.catalog import Catalog
     from herdpy_sql.objects import CatalogObject
 
 
@@ -95,106 +89,6 @@ def alias_of(node: exp.Table, table: Table) -> str:
     if alias.args.get("columns"):
         raise NotOwn("column aliases in FROM")
     return name_of(alias.this)
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeItem:
-    """A table in FROM: its columns are numbered from ``base`` in the wide row."""
-
-    alias: str
-    table: Table
-    base: int
-    outer: bool = False  # the inner side of a left join: all its columns may be NULL
-
-    @property
-    def end(self) -> int:
-        """One past the number of its last column."""
-        return self.base + len(self.table.columns)
-
-    def column(self, position: int) -> ColumnRef:
-        """The reference to its column at ``position``."""
-        found = self.table.columns[position]
-        return ColumnRef(
-            found.type,
-            self.base + position,
-            found.name,
-            self.alias,
-            nullable=self.outer or not found.not_null,
-        )
-
-
-@dataclass
-class TableScope(NoQueries):
-    """The scope of expressions over the tables of FROM (herdpy_sql.expr's ``Scope``).
-
-    ``merged`` names the columns that USING joined: unqualified, they are the first table's.
-    """
-
-    items: list[ScopeItem] = field(default_factory=list)
-    merged: dict[str, ColumnRef] = field(default_factory=dict)
-    volatile: bool = False
-
-    def add(self, alias: str, table: Table, *, outer: bool = False) -> ScopeItem:
-        """Add a FROM item; SqlError 42712 when the name is taken."""
-        if any(item.alias == alias for item in self.items):
-            raise SqlError("42712", f'table name "{alias}" specified more than once')
-        item = ScopeItem(alias, table, self.items[-1].end if self.items else 0, outer)
-        self.items.append(item)
-        return item
-
-    def resolve(self, table: str | None, name: str) -> ColumnRef:
-        """The column meant; SqlError 42703, 42702 (ambiguous) or 42P01 (no such table in FROM)."""
-        if table is not None:
-            for item in self.items:
-                if item.alias == table:
-                    position = item.table.positions.get(name)
-                    if position is None:
-                        raise missing_column(table, name, self._known())
-                    return item.column(position)
-            raise missing_relation(table, [(item.alias, item.table.name) for item in self.items])
-        if name in self.merged:
-            return self.merged[name]
-        found = [item for item in self.items if name in item.table.positions]
-        if not found:
-            if any(item.alias == name for item in self.items):
-                raise Unread(f'the rows of "{name}" as values')
-            raise missing_column(None, name, self._known())
-        if len(found) > 1:
-            raise SqlError("42702", f'column reference "{name}" is ambiguous', column=name)
-        return found[0].column(found[0].table.positions[name])
-
-    def _known(self) -> list[tuple[str, str]]:
-        """(relation, column) of all that can be named."""
-        return [
-            (item.alias, item.table.columns[position].name)
-            for item in self.items
-            for position in item.table.visible
-        ]
-
-    def origin(self, number: int) -> ColumnOrigin | None:
-        """The column of a table that has this number in the wide row."""
-        for item in self.items:
-            if item.base <= number < item.end:
-                return item.table.origin(number - item.base)
-        return None
-
-    def star(self, alias: str | None) -> list[ColumnRef]:
-        """What ``*`` or ``alias.*`` stands for."""
-        if alias is not None:
-            for item in self.items:
-                if item.alias == alias:
-                    return [item.column(position) for position in item.table.visible]
-            raise SqlError("42P01", f'missing FROM-clause entry for table "{alias}"', table=alias)
-        if not self.items:
-            raise SqlError("42601", "SELECT * with no tables specified is not valid")
-        columns = list(self.merged.values())
-        for item in self.items:
-            columns += [
-                item.column(position)
-                for position in item.table.visible
-                if item.table.columns[position].name not in self.merged
-            ]
-        return columns
 
 
 def own_tables(catalog: Catalog) -> list[Table]:

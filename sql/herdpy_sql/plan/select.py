@@ -20,18 +20,20 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.query import Accumulator, AggregatePlan, SelectPlan
-from herdpy_sql.expr import NoQueries, Params, rebuild, settle, split_conjuncts, walk
+from herdpy_sql.expr import Params, rebuild, settle, split_conjuncts, unify, walk
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.aggregates import AGGREGATES
 from herdpy_sql.expr.nodes import Case, ColumnRef, Const
+from herdpy_sql.expr.operate import compare
+from herdpy_sql.expr.scope import Merged, Rest, Shown, TableRelation, joined_columns
 from herdpy_sql.expr.syntax import is_row
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
 from herdpy_sql.plan.own import NotOwn, bind_own, has_aggregate, own
-from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, table_of
+from herdpy_sql.plan.scope import alias_of, name_of, table_of
 from herdpy_sql.plan.steps import NotWorth, OwnQuery, StepPlanner
-from herdpy_sql.types import BIGINT, BOOLEAN, SqlType
+from herdpy_sql.types import BIGINT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +71,7 @@ def bind_select(
     where = tree.args.get("where")
     if where is not None:
         query.where += split_conjuncts(condition(where.this, query.scope, params, "WHERE"))
+    query.scope.clause = "SELECT"
     query.outputs = bind_outputs(tree.expressions, query.scope, params, targets, aggregates=True)
     if any(has_aggregate(expr) for _, expr in query.outputs):
         return bind_aggregates(tree, query, catalog, params, settings)
@@ -94,23 +97,24 @@ def _from(query: OwnQuery, tree: exp.Select, catalog: Catalog, params: Params) -
         if outer_seen and not left:
             raise NotOwn("an inner join after a left join")
         outer_seen = left
-        before = list(query.scope.items)
+        before = query.scope.star
+        query.scope.star = list(before)
         item = _add(query, join.this, catalog, outer=left)
         conditions: list[Expr] = []
         if join.args.get("using"):
-            conditions += _using(query, join, before, item, params)
+            conditions += _using(query, join, before, params)
         on = join.args.get("on")
         if on is not None:
             conditions += split_conjuncts(condition(on, query.scope, params, "JOIN/ON"))
         if left:
-            query.joins[item.alias] = conditions
+            query.joins[item.name] = conditions
         else:
             query.where += conditions
-    if len(query.scope.items) > MAX_TABLES:
+    if len(query.items) > MAX_TABLES:
         raise NotOwn(f"more than {MAX_TABLES} tables")
 
 
-def _add(query: OwnQuery, node: exp.Expression, catalog: Catalog, *, outer: bool = False) -> ScopeItem:
+def _add(query: OwnQuery, node: exp.Expression, catalog: Catalog, *, outer: bool = False) -> TableRelation:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise NotOwn("a subquery or function in FROM")
     for key, value in node.args.items():
@@ -119,46 +123,30 @@ def _add(query: OwnQuery, node: exp.Expression, catalog: Catalog, *, outer: bool
     if node.args.get("joins"):
         raise NotOwn("a nested join")
     table = table_of(catalog, node)
-    return query.scope.add(alias_of(node, table), table, outer=outer)
+    item = query.scope.add_table(alias_of(node, table), table, outer=outer)
+    query.items.append(item)
+    return item
 
 
-def _using(
-    query: OwnQuery, join: exp.Join, before: list[ScopeItem], item: ScopeItem, params: Params
-) -> list[Expr]:
-    conditions = []
+def _using(query: OwnQuery, join: exp.Join, before: list[Shown], params: Params) -> list[Expr]:
+    """The conditions of USING; ``before`` is what ``*`` stood for without the table that is joined."""
+    scope = query.scope
+    conditions: list[Expr] = []
+    merged: list[Shown] = []
+    added = scope.star[len(before) :]
     for node in join.args["using"]:
         name = name_of(node)
-        left = TableScope(before, query.scope.merged).resolve(None, name)
-        position = item.table.positions.get(name)
-        if position is None:
-            raise SqlError(
-                "42703",
-                f'column "{name}" specified in USING clause does not exist in right table',
-                column=name,
-            )
-        right = item.column(position)
-        pair = _Pair(left, right)
-        node_pair = exp.EQ(this=exp.column("l"), expression=exp.column("r"))
-        conditions.append(bind_own(node_pair, pair, params, BOOLEAN))
-        query.scope.merged[name] = left
+        left, right = joined_columns(name, before, added)
+        conditions.append(own(compare("=", left, right, params)))
+        merged.append(Merged(name, unify([left, right], params, "JOIN/USING")[1][0]))
+    names = frozenset(one.name for one in merged if isinstance(one, Merged))
+    scope.star = [*merged, *(Rest(part, names) for part in scope.star)]
     return conditions
-
-
-@dataclass
-class _Pair(NoQueries):
-    """The scope of the two sides of USING."""
-
-    left: ColumnRef
-    right: ColumnRef
-    volatile: bool = False
-
-    def resolve(self, table: str | None, name: str) -> ColumnRef:
-        del table
-        return self.left if name == "l" else self.right
 
 
 def _ordering(query: OwnQuery, tree: exp.Select, params: Params) -> None:
     order = tree.args.get("order")
+    query.scope.clause = "ORDER BY"
     for item in order.expressions if order is not None else ():
         ordered = item if isinstance(item, exp.Ordered) else exp.Ordered(this=item)
         if ordered.args.get("with_fill"):
@@ -199,7 +187,7 @@ def _locking(query: OwnQuery, tree: exp.Select) -> dict[str, RowLock]:
     if not clauses:
         return {}
     refuse_locks(tree)
-    items = [LockableItem(item.alias, item.alias in query.joins, item.table) for item in query.scope.items]
+    items = [LockableItem(item.name, item.name in query.joins, item.table) for item in query.items]
     return locks_of(clauses, items)
 
 
@@ -293,7 +281,7 @@ class _ArgumentPlanner(StepPlanner):
     def _judge(self, *, sorted_after: bool, filtered: bool) -> None:
         """NotWorth also where rows would be counted that the columnar engine scans faster."""
         super()._judge(sorted_after=sorted_after, filtered=filtered)
-        if self.settings.engine == "own" or not self.query.scope.items or self.query.limit is not None:
+        if self.settings.engine == "own" or not self.query.items or self.query.limit is not None:
             return
         if self.reach > PathReach.SOME and (self.rows is None or self.rows > OWN_ROWS):
             raise NotWorth("a range of unknown size")

@@ -17,6 +17,7 @@ from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.expr import Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.compile import order_of
 from herdpy_sql.expr.nodes import And, ColumnRef
+from herdpy_sql.expr.scope import Scope, TableRelation
 from herdpy_sql.plan.access import (
     COLUMNAR_ROWS,
     OWN_ROWS,
@@ -29,7 +30,6 @@ from herdpy_sql.plan.access import (
 from herdpy_sql.plan.clauses import output_columns, project
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.own import NotOwn
-from herdpy_sql.plan.scope import ScopeItem, TableScope
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base, need_ordering
@@ -52,7 +52,8 @@ class NotWorth(NotOwn):
 class OwnQuery:
     """A SELECT while it is bound."""
 
-    scope: TableScope = field(default_factory=TableScope)
+    scope: Scope = field(default_factory=Scope)
+    items: list[TableRelation] = field(default_factory=list)  # the tables of FROM, in order
     joins: dict[str, list[Expr]] = field(default_factory=dict)  # ON conditions of left joins, by alias
     where: list[Expr] = field(default_factory=list)  # and ON conditions of inner joins
     outputs: list[tuple[str, Expr]] = field(default_factory=list)
@@ -70,7 +71,7 @@ class StepPlanner:
         self.catalog = catalog
         self.params = params
         self.settings = settings
-        if has_expressions(query.scope.items):
+        if has_expressions(query.items):
             self._use_expressions()
         self.needed = self._needed()
         self.takes = any(takes_values(expr) for expr in self._exprs())  # it changes sequences
@@ -85,7 +86,7 @@ class StepPlanner:
     def _use_expressions(self) -> None:
         """Let conditions and order be about the columns of indexes on expressions."""
         query = self.query
-        items = query.scope.items
+        items = query.items
         query.where = substituted(query.where, items)
         query.joins = {alias: substituted(conditions, items) for alias, conditions in query.joins.items()}
         order = substituted([expr for expr, _, _ in query.order], items)
@@ -171,7 +172,7 @@ class StepPlanner:
 
     def _judge(self, *, sorted_after: bool, filtered: bool) -> None:
         """NotWorth when the columnar engine should have it."""
-        if self.settings.engine == "own" or not self.query.scope.items or self.query.locking or self.takes:
+        if self.settings.engine == "own" or not self.query.items or self.query.locking or self.takes:
             return
         if not self.bounded:
             raise NotWorth("a join without a key")
@@ -189,8 +190,8 @@ class StepPlanner:
     def _steps(self) -> tuple[list[JoinStep], bool, list[Expr]]:
         """The steps, whether their rows come in the wanted order, and conditions left (without tables)."""
         query = self.query
-        inner = [item for item in query.scope.items if item.alias not in query.joins]
-        outer = [item for item in query.scope.items if item.alias in query.joins]
+        inner = [item for item in query.items if item.name not in query.joins]
+        outer = [item for item in query.items if item.name in query.joins]
         pool = list(query.where)
         steps: list[JoinStep] = []
         ordered = False
@@ -212,10 +213,10 @@ class StepPlanner:
             elif access.reach > PathReach.SOME:
                 self.bounded = False
             steps.append(self._step(item, access, conditions))
-            self.aliases.append(item.alias)
+            self.aliases.append(item.name)
             remaining.remove(item)
         for item in outer:
-            on = query.joins[item.alias]
+            on = query.joins[item.name]
             access = self._access(item, on, first=False)
             self._read(access)
             if access.reach > PathReach.SOME:
@@ -223,7 +224,7 @@ class StepPlanner:
             after = self._ready(pool, item)
             pool = _without(pool, after)
             steps.append(self._step(item, access, on, left=True, after=after))
-            self.aliases.append(item.alias)
+            self.aliases.append(item.name)
         return steps, ordered or not query.order, pool
 
     def _read(self, access: AccessPath) -> None:
@@ -231,14 +232,14 @@ class StepPlanner:
         if self.rows is not None:
             self.rows = None if access.rows is None else max(self.rows, 1.0) * access.rows
 
-    def _ready(self, pool: Sequence[Expr], item: ScopeItem) -> list[Expr]:
+    def _ready(self, pool: Sequence[Expr], item: TableRelation) -> list[Expr]:
         """The conditions that can be judged once ``item`` is joined."""
         return [one for one in pool if all(self._known_with(c.index, item) for c in columns_used(one))]
 
-    def _known_with(self, column: int, item: ScopeItem) -> bool:
+    def _known_with(self, column: int, item: TableRelation) -> bool:
         return column in self.seen or item.base <= column < item.end
 
-    def _wanted(self, item: ScopeItem) -> list[WantedOrder]:
+    def _wanted(self, item: TableRelation) -> list[WantedOrder]:
         """The wanted order as columns of ``item``; empty when it is not only those."""
         found = []
         for expr, descending, nulls_first in self.query.order:
@@ -247,7 +248,7 @@ class StepPlanner:
             found.append(WantedOrder(expr.index - item.base, descending, nulls_first))
         return found
 
-    def _access(self, item: ScopeItem, conditions: Sequence[Expr], *, first: bool) -> AccessPath:
+    def _access(self, item: TableRelation, conditions: Sequence[Expr], *, first: bool) -> AccessPath:
         wanted = self._wanted(item) if first else []
         statistics = statistics_of(self.catalog, item.table)
         self.settled = self.settled and statistics is not None and statistics.rows >= SETTLED_ROWS
@@ -264,7 +265,7 @@ class StepPlanner:
 
     def _step(
         self,
-        item: ScopeItem,
+        item: TableRelation,
         access: AccessPath,
         conditions: Sequence[Expr],
         *,

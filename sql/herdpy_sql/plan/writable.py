@@ -15,6 +15,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import Stage, StagedPlan
 from herdpy_sql.expr import Params
+from herdpy_sql.expr.scope import not_allowed
 from herdpy_sql.plan.returning import target_name
 from herdpy_sql.plan.rules import TOOLS
 from herdpy_sql.plan.scope import name_of, quoted, table_of
@@ -63,10 +64,7 @@ def bind_returning_apart(
         raise SqlError("0A000", "RETURNING: subqueries are not supported beside other tables")
     for one in tree.args["returning"].find_all(exp.Window, exp.AggFunc):
         if one.find_ancestor(exp.Query, exp.Returning).__class__ is exp.Returning:
-            window = isinstance(one, exp.Window)
-            what = "window" if window else "aggregate"
-            code = "42P20" if window else "42803"
-            raise SqlError(code, f"{what} functions are not allowed in RETURNING")
+            raise not_allowed("windows" if isinstance(one, exp.Window) else "aggregates", "RETURNING")
     return _settled(lambda known: _bind_apart(tree, catalog, known, planner), settings)
 
 
@@ -125,8 +123,8 @@ def _bind(
     settings: PlanSettings,
     planner: Planner,
 ) -> StagedPlan:
+    from herdpy_sql.bind.with_queries import in_order
     from herdpy_sql.columnar.given import given
-    from herdpy_sql.columnar.with_queries import in_order
 
     last = tree.copy()
     with_ = last.args["with_"]

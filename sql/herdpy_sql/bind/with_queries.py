@@ -1,30 +1,28 @@
-"""WITH in the columnar engine: common table expressions, recursive ones too.
+"""WITH: common table expressions, recursive ones too.
 
-Each query is bound once and defined under a name of our own; a reference to it in FROM makes a relation of
-its columns. What comes out is the WITH clause, the queries' names being left in the scope. Of recursive
-queries it is seen first which read which, and whether each that reads itself is one that can be run.
+Each query is bound once; a reference to it in FROM makes a relation of its columns. Of recursive queries it
+is seen first which read which, and whether each that reads itself is one that can be run.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import emit
-from herdpy_sql.columnar.routines import full_type
-from herdpy_sql.columnar.scope import Col, Rel, Scope
-from herdpy_sql.duck import Typed, numeric_text, retyped
+from herdpy_sql.bind.nodes import WithQuery
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
 from herdpy_sql.expr.syntax import identifier
-from herdpy_sql.types import Base, need_equality
+from herdpy_sql.types import Base, SqlType, need_equality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.bind.binder import Binder
+    from herdpy_sql.bind.nodes import Query
+    from herdpy_sql.catalog import ColumnOrigin
+    from herdpy_sql.expr.scope import Scope
 
 
 Reference = tuple[str, str]
@@ -220,37 +218,34 @@ def _rest(node: Any, but: tuple[str, ...], place: str, hidden: frozenset[str]) -
                 yield from _rest(one, (), place, hidden)
 
 
-def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
-    """Bind WITH queries into ``scope``; the DuckDB clause that defines them."""
+def bind_with(binder: Binder, with_: Any, scope: Scope) -> list[WithQuery]:
+    """Bind WITH queries, which ``scope`` has the names of then; each after those that it reads."""
     if with_ is None:
-        return ""
+        return []
     if with_.args.get("search"):
         raise SqlError("0A000", "SEARCH and CYCLE of recursive queries are not supported")
     recursive = bool(with_.args.get("recursive"))
-    parts = []
     seen = set()
     for cte in with_.expressions:
-        name = identifier(cte.args["alias"].this)
+        name = _name(cte)
         if name in seen:
             raise SqlError("42712", f'WITH query name "{name}" specified more than once')
         seen.add(name)
-    for cte in in_order(with_):
-        name = identifier(cte.args["alias"].this)
-        listed = [identifier(c) for c in cte.args["alias"].args.get("columns") or ()]
-        query = _unwrapped(cte.this)
-        if not isinstance(query, (exp.Query, exp.Values, exp.Table)):
-            raise SqlError(
-                "0A000", "WITH clause containing a data-modifying statement must be at the top level"
-            )
-        binder.relations += 1
-        alias = f"w{binder.relations}"
-        if recursive and any(one == name for one, _ in references(query)):
-            parts.append(_recursive(binder, query, scope, name, alias, listed))
-            continue
-        bound = binder.query(query, scope, mixed=True)
-        scope.ctes[name] = _factory(alias, name, bound.columns, listed)
-        parts.append(f"{alias}({bound.names()}) AS ({bound.sql})")
-    return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)} "
+    return [_with_query(binder, cte, scope, recursive=recursive) for cte in in_order(with_)]
+
+
+def _with_query(binder: Binder, cte: Any, scope: Scope, *, recursive: bool) -> WithQuery:
+    name = _name(cte)
+    listed = [identifier(column) for column in cte.args["alias"].args.get("columns") or ()]
+    query = _unwrapped(cte.this)
+    if not isinstance(query, exp.Query | exp.Values | exp.Table):
+        raise SqlError("0A000", "WITH clause containing a data-modifying statement must be at the top level")
+    if recursive and any(one == name for one, _ in references(query)):
+        return _recursive(binder, query, scope, name, listed)
+    bound = binder.query(query, scope)
+    found = WithQuery(name, _columns(name, bound, listed), bound)
+    scope.with_queries[name] = found
+    return found
 
 
 def _unwrapped(query: Any) -> Any:
@@ -263,86 +258,55 @@ def _unwrapped(query: Any) -> Any:
     return query
 
 
-def _factory(alias: str, name: str, columns: list[Typed], listed: list[str], *, within: bool = False) -> Any:
-    """What makes the relation of a reference to a WITH query; ``within``: to itself, in its own recursion."""
-    if len(listed) > len(columns):
+def _columns(
+    name: str, query: Query, listed: Sequence[str]
+) -> list[tuple[str, SqlType, ColumnOrigin | None]]:
+    """The columns that references have: names, types and origins."""
+    if len(listed) > len(query.outputs):
         raise SqlError(
             "42P10",
-            f'WITH query "{name}" has {len(columns)} columns available but {len(listed)} columns specified',
+            f'WITH query "{name}" has {len(query.outputs)} columns available '
+            f"but {len(listed)} columns specified",
         )
-
-    def make(reference: str) -> Rel:
-        rel = derived(name, reference, columns, listed)
-        rel.is_recursion = within
-        return rel
-
-    make.alias = alias  # type: ignore[attr-defined]
-    return make
+    names = [*listed, *(output.name for output in query.outputs[len(listed) :])]
+    return [(one, output.type, output.origin) for one, output in zip(names, query.outputs, strict=True)]
 
 
-def derived(name: str, alias: str, columns: list[Typed], listed: list[str]) -> Rel:
-    """The relation of a bound query's columns under ``alias``."""
-    rel = Rel(name, alias, [])
-    for i, column in enumerate(columns):
-        own = listed[i] if i < len(listed) else column.name or "?column?"
-        scale = f"{alias}.s{i}" if column.scale_sql is not None else None
-        rel.columns.append(
-            Col(
-                own,
-                f"{alias}.c{i}",
-                column.type,
-                column.dec,
-                scale,
-                array=column.array,
-                position=i,
-                rel=rel,
-                origin=column.origin,
-            )
-        )
-    return rel
-
-
-def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, listed: list[str]) -> str:
-    """The definition of a query that reads itself, of the form that :func:`in_order` lets through."""
-    while isinstance(query, (exp.Subquery, exp.Paren)):
+def _recursive(binder: Binder, query: Any, scope: Scope, name: str, listed: Sequence[str]) -> WithQuery:
+    """A query that reads itself, of the form that :func:`in_order` lets through."""
+    while isinstance(query, exp.Subquery | exp.Paren):
         query = query.this
     inner = binder.scope(scope)
-    prefix = bind_with(binder, query.args.get("with_"), inner)
+    with_ = query.args.get("with_")
+    before = bind_with(binder, with_, inner)
     first = binder.query(_unwrapped(query.this), inner)
-    columns, items = [], []
-    for i, column in enumerate(first.columns):
-        plain = replace(column, sql=f"q.c{i}", vars=frozenset(), origin=None)
-        if plain.is_text_numeric or (plain.base is Base.NUMERIC and not plain.array):
-            plain = retyped(plain, numeric_text(plain), plain.type)  # digits may grow from round to round
-        columns.append(plain)
-        items.append(f"{plain.sql} AS c{i}")
-    scope.ctes[name] = _factory(alias, name, columns, listed, within=True)
-    second = binder.query(_unwrapped(query.expression), inner, settle=False)
-    scope.ctes[name] = _factory(alias, name, columns, listed)
-    if len(second.columns) != len(columns):
+    columns = [(one, type_, None) for one, type_, _ in _columns(name, first, listed)]
+    found = WithQuery(name, [*columns], first, before=before, union=bool(query.args.get("distinct")))
+    found.before_recursive = with_ is not None and bool(with_.args.get("recursive"))
+    scope.with_queries[name] = found
+    found.is_open = True
+    step = binder.query(_unwrapped(query.expression), inner, settle=False)
+    found.is_open = False
+    if len(step.outputs) != len(columns):
         raise SqlError("42601", "each UNION query must have the same number of columns")
-    others = [_as_before(binder, name, i, x, columns[i]) for i, x in enumerate(second.columns)]
-    word = "UNION" if query.args.get("distinct") else "UNION ALL"
-    for column in columns if word == "UNION" else ():
-        need_equality(full_type(column))
-    left = f"SELECT {', '.join(items)} FROM ({first.sql}) AS q({first.names()})"
-    right = f"SELECT {', '.join(others)} FROM ({second.sql}) AS q({second.names()})"
-    names = ", ".join(f"c{i}" for i in range(len(columns)))
-    return f"{alias}({names}) AS ({prefix}({left}) {word} ({right}))"
+    step.settle([type_ for _, type_, _ in columns], binder.params)
+    for place, ((_, type_, _), given) in enumerate(zip(columns, step.types, strict=True), 1):
+        _check_type(name, place, type_, given)
+    for _, type_, _ in columns if found.union else ():
+        need_equality(type_)
+    found.step = step
+    return found
 
 
-def _as_before(binder: Binder, name: str, place: int, column: Typed, wanted: Typed) -> str:
-    """A column of the recursive term in the type that the other term gave it."""
-    x = column if column.unknown else replace(column, sql=f"q.c{place}")
-    whole, given = full_type(wanted), full_type(x)
-    differs = x.base is not wanted.base or x.array != wanted.array
-    if not x.unknown and differs and not castable(given, whole, "implicit"):
+def _check_type(name: str, place: int, type_: SqlType, given: SqlType) -> None:
+    """SqlError 42804 where a column of the recursive term is of another type than it has in the other."""
+    differs = given.base is not type_.base or (
+        given.base is Base.ARRAY
+        and (given.element is not type_.element or given.dimensions != type_.dimensions)
+    )
+    if differs and not castable(given, type_, "implicit"):
         raise SqlError(
             "42804",
-            f'recursive query "{name}" column {place + 1} has type {whole.name} in non-recursive term '
+            f'recursive query "{name}" column {place} has type {type_.name} in non-recursive term '
             f"but type {given.name} overall",
         )
-    x = emit.coerce(binder, x, whole)
-    if x.base is Base.NUMERIC and not x.array and x.dec is not None:
-        x = retyped(x, numeric_text(x), x.type)
-    return f"{x.sql} AS c{place}"

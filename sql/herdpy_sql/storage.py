@@ -8,7 +8,7 @@ it again once the lock is free. The store implements this; tests may with a dict
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
 
@@ -26,6 +26,24 @@ if TYPE_CHECKING:
 BATCH_ROWS, BATCH_BYTES = 8192, 16 << 20
 """Whoever inserts batches makes none larger than this, but for one of a single row: it is one record of the
 log, and one step of a turn."""
+
+Rows = TypeVar("Rows", "pa.RecordBatch", "pa.Table")
+
+
+def parts_of(rows: Rows, most: int | None = None) -> Iterator[Rows]:
+    """The rows in slices, in order: of up to ``most``, and so many as one batch may be."""
+    step = BATCH_ROWS if most is None else most
+    for start in range(0, rows.num_rows, step):
+        yield from _halves(rows.slice(start, step))
+
+
+def _halves(part: Rows) -> Iterator[Rows]:
+    if part.num_rows < 2 or part.nbytes <= BATCH_BYTES:
+        yield part
+        return
+    half = part.num_rows // 2
+    yield from _halves(part.slice(0, half))
+    yield from _halves(part.slice(half))
 
 
 class MustWait(Exception):  # noqa: N818 - a signal to the session, not an error

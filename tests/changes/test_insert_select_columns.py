@@ -10,6 +10,7 @@ import pytest
 import herdpy
 from herdpy.log import InsertBatch
 from herdpy_server.store import Workspace
+from herdpy_sql import storage
 from herdpy_sql.execute import insert
 from tests.remote.many_cases import TYPES
 
@@ -143,7 +144,19 @@ def test_a_table_of_a_query_has_batches(
     assert len(seen[0]) == 300
 
 
-def test_wide_rows_go_one_by_one(connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(insert, "BATCH_BYTES", 1000)
+def test_wide_rows_go_in_smaller_batches(
+    connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    insert_batch = Workspace.insert_batch
+
+    def noted(self: Workspace, table: Any, batch: Any) -> int:
+        sizes.append((batch.num_rows, batch.nbytes))
+        return insert_batch(self, table, batch)
+
+    monkeypatch.setattr(Workspace, "insert_batch", noted)
+    monkeypatch.setattr(storage, "BATCH_BYTES", 10_000)
     became, rows = outcome(connection, "CREATE TABLE d (k bigint, t text)", "SELECT k, repeat(t, 100) FROM s")
     assert (became, len(rows)) == (("done", 300), 300)
+    assert sum(count for count, _ in sizes) == 300
+    assert all(count > 1 and nbytes < 11_000 for count, nbytes in sizes)  # with the hidden key of each row

@@ -22,9 +22,10 @@ from herdpy.log import (
     run_blocking,
 )
 from herdpy_server.embedded import opened
-from herdpy_server.sessions import bulk, column_inserts
+from herdpy_server.sessions import column_inserts
 from herdpy_server.sessions.column_inserts import ColumnWriter, ParameterColumns
 from herdpy_server.store import Store
+from herdpy_sql import storage
 from herdpy_sql.errors import SqlError
 from tests.remote.many_cases import (
     ALONE,
@@ -261,7 +262,7 @@ def test_columns_that_fail_half_way_leave_nothing_to_the_rows(
     monkeypatch.setattr(ColumnWriter, "write", fail_later)
     sql, rows = "INSERT INTO t (k, i) VALUES (%s, %s)", [(k, k) for k in range(MANY)]
     by_rows, by_columns = both(connection, sql, rows, "SELECT count(*), sum(i) FROM t")
-    assert (inserted, sum(written)) == ([False], 2 * bulk.BATCH_ROWS)
+    assert (inserted, sum(written)) == ([False], 2 * storage.BATCH_ROWS)
     assert by_columns == by_rows
     assert by_columns[0][:2] == ("done", MANY)
 
@@ -269,7 +270,7 @@ def test_columns_that_fail_half_way_leave_nothing_to_the_rows(
 def test_wide_rows_are_records_of_bounded_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inserted: list[bool]
 ) -> None:
-    monkeypatch.setattr(bulk, "BATCH_BYTES", 20_000)
+    monkeypatch.setattr(storage, "BATCH_BYTES", 20_000)
     with herdpy.connect(f"herdpy://{tmp_path}/db", autocommit=True) as conn:
         conn.execute("CREATE TABLE w (k int PRIMARY KEY, t text)")
         conn.cursor().executemany("INSERT INTO w VALUES (%s, %s)", [(k, "x" * 1000) for k in range(200)])
@@ -282,8 +283,8 @@ def test_wide_rows_are_records_of_bounded_size(
 
 
 def test_a_slice_of_one_row_is_not_cut() -> None:
-    batch = pa.record_batch({"t": ["x" * (bulk.BATCH_BYTES + 1), "y"]})
-    assert [part.num_rows for part in bulk.parts_of(batch)] == [1, 1]
+    batch = pa.record_batch({"t": ["x" * (storage.BATCH_BYTES + 1), "y"]})
+    assert [part.num_rows for part in storage.parts_of(batch)] == [1, 1]
 
 
 CRASHING = """

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import herdpy
-from herdpy_server.sessions import bulk
+from herdpy_sql import storage
 
 TABLE = """CREATE TABLE {name} (
     k int PRIMARY KEY CHECK (k < 50),
@@ -100,12 +100,12 @@ def test_loading_is_inserting(
     data = pa.table({name: pa.array([row[name] for row in rows], COLUMNS[name]) for name in names})
     marks = ", ".join(["%s"] * len(names))
     statement = f"INSERT INTO inserted ({', '.join(names)}) VALUES ({marks})"
-    before, bulk.BATCH_ROWS = bulk.BATCH_ROWS, slice_rows
+    before, storage.BATCH_ROWS = storage.BATCH_ROWS, slice_rows
     try:
         cursor = connection.cursor()
         found = outcome(connection, lambda: cursor.adbc_ingest("loaded", data, mode="append"), "loaded")
     finally:
-        bulk.BATCH_ROWS = before
+        storage.BATCH_ROWS = before
     parameters = [tuple(row[name] for name in names) for row in rows]
     expected = outcome(
         connection, lambda: cursor.executemany(statement, parameters) if rows else None, "inserted"

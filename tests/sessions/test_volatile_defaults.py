@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.embedded import Database, opened
-from herdpy_server.sessions import bulk, column_inserts
+from herdpy_server.sessions import column_inserts
+from herdpy_sql import storage
 from tests.sessions.test_copy_in_sessions import Client
 
 COUNTING = """CREATE SEQUENCE s; CREATE TABLE t (
@@ -124,7 +125,7 @@ def counted_on_postgresql(postgres: str, door: str) -> list[tuple[Any, ...]]:
 def test_sequences_count_every_row_as_in_postgresql(
     client: Client, postgres: str, door: str, slice_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "BATCH_ROWS", slice_rows)
+    monkeypatch.setattr(storage, "BATCH_ROWS", slice_rows)
     client.ask(COUNTING)
     pass_through(client, door)
     found = rows_of(client, "SELECT * FROM t ORDER BY x")

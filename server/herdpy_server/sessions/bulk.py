@@ -8,10 +8,11 @@ the row of the data in ``where``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
@@ -27,7 +28,7 @@ from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.names import target_schema, temporary_schema
 from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, noting, rules_of, scalar
 from herdpy_sql.staged import fill_generated
-from herdpy_sql.storage import BATCH_BYTES, BATCH_ROWS, MustWait
+from herdpy_sql.storage import MustWait, parts_of
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.json_texts import parse_json
 from herdpy_sql.values.label_columns import check_places, places_of
@@ -43,21 +44,6 @@ if TYPE_CHECKING:
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
 MODES = ("create", "append", "replace", "create_append")
-
-
-def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in slices, in order."""
-    for start in range(0, batch.num_rows, BATCH_ROWS):
-        yield from _halves(batch.slice(start, BATCH_ROWS))
-
-
-def _halves(part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if part.num_rows < 2 or part.nbytes <= BATCH_BYTES:
-        yield part
-        return
-    half = part.num_rows // 2
-    yield from _halves(part.slice(0, half))
-    yield from _halves(part.slice(half))
 
 
 def table_for(number: int, name: str, schema: pa.Schema) -> Table:
@@ -203,8 +189,8 @@ class Loader:
             if position in self._places:
                 array = self._conformed(batch.column(self._places[position]), column, position, done)
             elif column.numbers_rows:
-                view, table = self._view, self._table
-                array = pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
+                first = self._view.next_row_ids(self._table, count)
+                array = pa.array(np.arange(first, first + count))
             else:
                 array = defaults[position]
             arrays.append(array)

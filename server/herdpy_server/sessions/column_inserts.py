@@ -16,14 +16,14 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from herdpy_server.sessions.bulk import Array, LoadRules, parts_of
+from herdpy_server.sessions.bulk import Array, LoadRules
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.references import ReferringPlan
 from herdpy_sql.plan.rules import noting, rules_of
-from herdpy_sql.storage import BATCH_ROWS, Clock
+from herdpy_sql.storage import BATCH_ROWS, Clock, parts_of
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.python_columns import column_from_python
 

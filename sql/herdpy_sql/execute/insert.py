@@ -24,7 +24,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended
-from herdpy_sql.storage import BATCH_BYTES, BATCH_ROWS
+from herdpy_sql.storage import BATCH_ROWS, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -357,9 +357,7 @@ class InsertSelectPlan(Plan):
         self, view: View, answer: pa.Table, clock: Clock, at_once: int
     ) -> Generator[None, None, None]:
         """Write the rows of an Arrow answer, in steps."""
-        most = min(BATCH_ROWS, _BATCH_STEP * at_once)
-        for start in range(0, answer.num_rows, most):
-            part = answer.slice(start, most)
+        for part in parts_of(answer, min(BATCH_ROWS, _BATCH_STEP * at_once)):
             if not self._written_as_columns(view, part, clock):
                 for given in self._given(PlanOutcome(None, -1, part), at_once):
                     view.insert_many(self.table, self.convert.rows(view, given, clock))
@@ -370,8 +368,6 @@ class InsertSelectPlan(Plan):
         """Write some rows as a batch. False: nothing was done, and they are to go one by one. MustWait."""
         convert = self.convert
         assert isinstance(convert, FromQuery)
-        if part.nbytes > BATCH_BYTES:
-            return False
         try:
             batch = convert.batch(view, part, self.query.columns or (), clock)
             view.insert_batch(self.table, batch)

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -71,13 +71,23 @@ class Strike:
         return self._line
 
 
+# What signals_come found, by the code's id and the step; the code, so that its id is no other's.
+_FOUND: dict[tuple[int, int], tuple[CodeType, bool]] = {}
+
+
 def signals_come(frame: FrameType) -> bool:
-    """Whether a signal can come here: at calls and loops, not between a block and its ``__exit__``."""
-    step = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return step != "NOP" and not (
-        line.startswith("with ") and step in {"LOAD_CONST", "SWAP", "PUSH_EXC_INFO"}
-    )
+    """Whether a signal can come here: at calls and loops, not between a block and its ``__exit__``.
+
+    Asked millions of times of some thousand places: every line of every call, for every line to be struck.
+    """
+    code, at = frame.f_code, frame.f_lasti
+    known = _FOUND.get((id(code), at))
+    if known is None:
+        step = dis.opname[code.co_code[at]]
+        line = linecache.getline(code.co_filename, frame.f_lineno).strip()
+        left = line.startswith("with ") and step in {"LOAD_CONST", "SWAP", "PUSH_EXC_INFO"}
+        known = _FOUND[id(code), at] = (code, step != "NOP" and not left)
+    return known[1]
 
 
 OPENING = ("/embedded.py", "/shelter.py", "/connection.py", "/lifetime.py", "/wait.py")

@@ -1,4 +1,4 @@
-"""Every invariant of one process, under seeds: hundreds here, thousands in a soak."""
+"""Every invariant of one process, under seeds: some here, thousands in a soak."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def seeds(first: int, count: int) -> range:
     return range(SEED, SEED + 1) if SEED else range(first, first + count)
 
 
-@pytest.mark.parametrize("first", range(1, 46, 15))
+@pytest.mark.parametrize("first", range(1, 19, 6))
 def test_seeds(simulation_directory: Path, first: int) -> None:
-    for seed in seeds(first, 15):
+    for seed in seeds(first, 6):
         simulate(simulation_directory, seed)
 
 

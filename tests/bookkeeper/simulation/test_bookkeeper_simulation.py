@@ -1,4 +1,4 @@
-"""Everything the client promises, under seeds: hundreds here, thousands in a soak.
+"""Everything the client promises, under seeds: some here, thousands in a soak.
 
 HERDPY_SEED=17 runs that seed alone; `python -m tests.bookkeeper.simulation 17` prints what happened in it.
 """
@@ -22,7 +22,7 @@ def seeds(first: int, count: int) -> range:
     return range(SEED, SEED + 1) if SEED else range(first, first + count)
 
 
-@pytest.mark.parametrize("first", range(1, 81, 20))
+@pytest.mark.parametrize("first", range(1, 41, 20))
 def test_seeds(first: int) -> None:
     for seed in seeds(first, 20):
         assert simulate(seed).ledgers

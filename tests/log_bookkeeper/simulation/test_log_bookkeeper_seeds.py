@@ -1,4 +1,4 @@
-"""Everything the log promises, under seeds: hundreds here, thousands in a soak.
+"""Everything the log promises, under seeds: some here, thousands in a soak.
 
 HERDPY_SEED=17 runs that seed alone; `python -m tests.log_bookkeeper.simulation 17` prints its trace.
 """
@@ -22,7 +22,7 @@ def seeds(first: int, count: int) -> range:
     return range(SEED, SEED + 1) if SEED else range(first, first + count)
 
 
-@pytest.mark.parametrize("first", range(1, 26, 5))
+@pytest.mark.parametrize("first", range(1, 11, 5))
 def test_seeds(first: int) -> None:
     for seed in seeds(first, 5):
         assert simulate(seed).history.written

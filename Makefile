@@ -70,6 +70,7 @@ soak: $(READY) $(OLDER)  ## long runs: hundreds of kills, thousands of seeds, di
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
+	HERDPY_EXAMPLES=2000 $(BIN)/pytest -q -m "hypothesis and not soak and not spark" --timeout 7200
 	$(BIN)/python tests/sqlalchemy/run.py --rest
 
 format: $(READY) ## let ruff rewrite the files

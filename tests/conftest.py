@@ -13,9 +13,11 @@ from tests.support.compiled import refuse_patches_of_binaries, skip_weak_referen
 from tests.support.postgres import postgres
 
 # How long an example takes says something of the machine, nothing of the code. Where every commit is
-# judged (CI is set) examples are the same each time; new ones are for developers to find.
+# judged (CI is set) examples are the same each time; new ones are for developers to find. `make soak` has
+# more of them.
 settings.register_profile(
     "herdpy",
+    max_examples=int(os.environ.get("HERDPY_EXAMPLES", "40")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),

@@ -72,8 +72,11 @@ def test_a_statement_ends_when_its_time_is_up(auto):
 
 
 def test_only_that_statement_is_limited(auto):
-    auto.execute("SELECT 1", timeout_s=1)
-    assert auto.execute("SELECT 2, pg_sleep(1.2)").fetchone()[0] == 2
+    assert auto.execute("SELECT 1", timeout_s=60).fetchone() == (1,)
+    assert auto.execute("SHOW statement_timeout").fetchone() == ("0",)
+    with pytest.raises(herdpy.OperationalError):
+        auto.execute("SELECT pg_sleep(60)", timeout_s=0.1)
+    assert auto.execute("SELECT 2, pg_sleep(0.3)").fetchone()[0] == 2
 
 
 def test_in_a_transaction_it_fails_with_the_statement(conn):
@@ -101,11 +104,11 @@ def test_many_rows_have_it_together(conn, url):
 
 
 def test_a_set_within_stays(auto):
-    auto.execute("SET statement_timeout = '5s'", timeout_s=1)
-    assert auto.execute("SHOW statement_timeout").fetchone() == ("5s",)
+    auto.execute("SET statement_timeout = '50s'", timeout_s=60)
+    assert auto.execute("SHOW statement_timeout").fetchone() == ("50s",)
     with pytest.raises(herdpy.OperationalError):
         auto.execute("SELECT pg_sleep(60)", timeout_s=0.1)
-    assert auto.execute("SHOW statement_timeout").fetchone() == ("5s",)
+    assert auto.execute("SHOW statement_timeout").fetchone() == ("50s",)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])

@@ -19,6 +19,7 @@ from herdpy_server.pgwire import Authority, PgServer, PgSettings
 from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.serving import Databases, ServedDatabase, alone
 from herdpy_server.sessions.registry import SessionRegistry
+from tests.support.server_process import PATIENCE_S
 
 T = TypeVar("T")
 MakeDatabases = Callable[[ServedDatabase], Databases]
@@ -66,7 +67,7 @@ class ThreadServer:
         """Wait until something is true of the server."""
 
         async def watch() -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while not what():
                     await asyncio.sleep(0.005)
 

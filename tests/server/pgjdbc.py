@@ -17,6 +17,7 @@ import pytest
 from herdpy.testing.errors import MissingSoftwareError
 from herdpy.testing.java import cache_directory, java
 from tests.support.relay import Relay
+from tests.support.server_process import PATIENCE_S
 
 HERE = Path(__file__).parent / "java"
 VERSION = "42.7.4"
@@ -86,10 +87,10 @@ def door_to(path: str) -> Iterator[int]:
     thread.start()
     relay = Relay(lambda: asyncio.open_unix_connection(path))
     try:
-        asyncio.run_coroutine_threadsafe(relay.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(relay.start(), loop).result(PATIENCE_S)
         yield relay.port
     finally:
-        asyncio.run_coroutine_threadsafe(relay.close(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(relay.close(), loop).result(PATIENCE_S)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_S)
         loop.close()

@@ -12,7 +12,7 @@ import pytest
 from herdpy.bookkeeper.errors import NoSuchEntryError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
 from herdpy.bookkeeper.read import LedgerReader
-from herdpy.bookkeeper.read.reader import Tail
+from herdpy.bookkeeper.read.reader import HURRIED_LOOKS, Tail
 from herdpy.bookkeeper.read.view import LedgerView
 from tests.bookkeeper.reader_fakes import SETTINGS, Ledger, run, sealed
 from tests.bookkeeper.tail_follower import Follower, now
@@ -102,6 +102,34 @@ def test_when_the_writer_falls_silent_bookies_are_asked(pace_s: float | None) ->
                 await it.follower.until(entry_id + 1)
                 await asyncio.sleep(0.1)
             assert it.questions <= asked + 3  # polls that were under way
+
+    run(program)
+
+
+@pytest.mark.parametrize("pace_s", PACES)
+def test_when_no_report_will_come_bookies_are_asked_at_once(pace_s: float | None) -> None:
+    async def program() -> None:
+        async with followed(pace_s) as it:
+            it.ledger.write(1, 5)
+            await asyncio.sleep(0.1)
+            ended = now()
+            it.reader.report(-1, 0.0)
+            await it.follower.until(5)
+            assert now() - ended < 0.05
+            it.reader.report(-1, 0.0)  # again, to nobody
+
+    run(program)
+
+
+def test_who_waits_in_a_hurry_looks_at_bookies_for_a_while_and_polls_none() -> None:
+    async def program() -> None:
+        async with followed() as it:
+            it.reader.hurry()
+            for _ in range(100):
+                await asyncio.sleep(SILENT_S / 2)
+                it.reader.report(0, SILENT_S)
+            assert sum(bookie.polls for bookie in it.ledger.bookies) == 0
+            assert it.questions == HURRIED_LOOKS
 
     run(program)
 

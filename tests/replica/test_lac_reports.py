@@ -12,7 +12,7 @@ from typing import Any, cast
 import grpc
 import pytest
 
-from herdpy.log import LSN, LogClosedError, LogError
+from herdpy.log import LSN, START, LogClosedError, LogError
 from herdpy.log.bookkeeper import FollowedLog
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError
@@ -107,6 +107,7 @@ class Nodes:
     closed: list[str] = field(default_factory=list)
     leader: LeaderRecord | None = None
     reported: list[tuple[LSN, float]] = field(default_factory=list)
+    ended: int = 0
 
     async def reports(
         self, leader: LeaderRecord, tablespace: str, log_id: str
@@ -131,7 +132,11 @@ class Nodes:
             return SimpleNamespace(log_id=LOG_ID)
 
         def report(confirmed: LSN, silent_s: float) -> None:
-            self.reported.append((confirmed, silent_s))
+            if silent_s:
+                self.reported.append((confirmed, silent_s))
+            else:
+                assert confirmed == START
+                self.ended += 1
 
         return cast(FollowedLog, SimpleNamespace(state=state, report=report))
 
@@ -150,6 +155,7 @@ def heard(script: Callable[[Nodes, LacListener], Any]) -> Nodes:
         async with listener.listening(nodes.log):
             await script(nodes, listener)
         assert nodes.closed == nodes.opened
+        assert nodes.ended == len(nodes.opened)  # bookies are asked again at once
         return nodes
 
     return run(program)

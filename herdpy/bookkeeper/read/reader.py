@@ -18,6 +18,7 @@ say then may be the recoverer's writing, and the end is what the metadata will s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, Iterable
@@ -37,7 +38,7 @@ from herdpy.bookkeeper.errors import (
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
 from herdpy.bookkeeper.read.entry_read import EntryReader
-from herdpy.bookkeeper.read.polls import Glances, Polls
+from herdpy.bookkeeper.read.polls import LATE_S, Glances, Polls
 from herdpy.bookkeeper.read.quorum import read_last_confirmed
 from herdpy.bookkeeper.read.ranges import RangeReader
 from herdpy.bookkeeper.read.view import LedgerView, ReplicaOrder
@@ -51,6 +52,12 @@ log = logging.getLogger("herdpy.bookkeeper.tail")
 
 PASSING = (BookieUnavailableError, TimedOutError, TooManyRequestsError)
 """Errors of reads that may be over when the read is tried again."""
+
+
+HURRIED_LOOKS = 4
+"""So often a reader in a hurry looks at bookies while it waits for a report: by then they know what an idle
+writer has confirmed.
+"""
 
 
 class Tail:
@@ -139,10 +146,8 @@ class Tail:
             polls.stop()
             await changed.wait()
             return
-        if view.is_reported and not view.is_hurried:
-            await changed.wait()
-            if view.last_add_confirmed >= next_id:
-                self._ahead.fetch(next_id, view.last_add_confirmed)
+        if view.is_reported:
+            await self._reported(next_id, changed)
             return
         if self._settings.tail_interval_s is not None:
             if await self._rested(changed) and not view.is_hurried:
@@ -170,6 +175,23 @@ class Tail:
         polls.restart()
         if view.last_add_confirmed < next_id and self._fruitless:
             await self._pause(view.next_change())
+
+    async def _reported(self, next_id: int, changed: asyncio.Event) -> None:
+        """Wait for the writer's next report. Who waits for it in a hurry has bookies looked at meanwhile."""
+        view = self._view
+        looks, view.is_hurried = HURRIED_LOOKS if view.is_hurried else 0, False
+        for _ in range(looks):
+            if await self._glances.news(next_id):
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LATE_S):
+                    await changed.wait()
+            if changed.is_set():
+                break
+        else:
+            await changed.wait()
+        if view.last_add_confirmed >= next_id:
+            self._ahead.fetch(next_id, view.last_add_confirmed)
 
     async def _rested(self, changed: asyncio.Event) -> bool:
         """Let news gather, if there were some a moment ago; whether something changed meanwhile."""
@@ -370,7 +392,7 @@ class LedgerReader:
 
         Args:
             silent_s: the writer reports again within that time, if only the same. Until then a tail asks
-                bookies for entries only, and for news not before :meth:`hurry`.
+                bookies for entries only, and for news not before :meth:`hurry`. 0: it reports no more.
         """
         self._view.report(last_add_confirmed, silent_s)
 

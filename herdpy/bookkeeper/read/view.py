@@ -140,13 +140,16 @@ class LedgerView:
         While another client recovers the ledger, and once it is closed, the metadata alone say where it ends.
 
         Args:
-            silent_s: the next report comes within that time. When it does not, whoever waits is woken.
+            silent_s: the next report comes within that time; when it does not, whoever waits is woken. 0: no
+                report will come, so that is at once.
         """
         metadata = self.versioned.metadata
         if metadata.state is not LedgerState.OPEN or self.is_deleted:
             return
         self._report_due_s = self._loop.time() + silent_s
-        if self._silence is None:
+        if silent_s <= 0:
+            self._end_reports()
+        elif self._silence is None:
             self._silence = self._loop.call_at(self._report_due_s, self._on_silence)
         if last_add_confirmed > self.last_add_confirmed:
             self.last_add_confirmed = last_add_confirmed
@@ -157,6 +160,11 @@ class LedgerView:
         if self._loop.time() < self._report_due_s:
             self._silence = self._loop.call_at(self._report_due_s, self._on_silence)
         else:
+            self._end_reports()
+
+    def _end_reports(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
             self._silence = None
             self._notify()
 

@@ -275,7 +275,7 @@ class FollowedLog:
         read up to there do not ask bookies for news, but wait for the next report.
 
         Args:
-            silent_s: the next report comes within that time, or tails ask bookies again.
+            silent_s: the next report comes within that time, or tails ask bookies again. 0: none will come.
         """
         self._report_due_s = asyncio.get_running_loop().time() + silent_s
         self._reported = max(self._reported, confirmed)
@@ -289,8 +289,8 @@ class FollowedLog:
 
     def _pass_on(self, reader: LedgerReader, silent_s: float) -> None:
         ledger_id, entry_id = self._reported
-        if reader.ledger_id == ledger_id:
-            reader.report(entry_id, silent_s)
+        if reader.ledger_id >= ledger_id:  # of a newer ledger the next report will be
+            reader.report(entry_id if reader.ledger_id == ledger_id else -1, silent_s)
 
     @property
     def lac(self) -> LSN:

@@ -16,7 +16,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
 
 from herdpy.backoff import Backoff
-from herdpy.log import LSN, LogError
+from herdpy.log import LSN, START, LogError
 from herdpy.log.bookkeeper import FollowedLog
 from herdpy.rpc.address import RemoteError
 from herdpy.rpc.lac_reports import LacReport, lac_reports
@@ -165,6 +165,8 @@ class LacListener:
                     deadline.reschedule(loop.time() + SILENT_S)
         except (RemoteError, LogError, OSError) as error:  # TimeoutError among them
             self._note(leader, repr(error))
+        finally:
+            log.report(START, 0.0)
 
     def _note(self, leader: LeaderRecord, reason: str) -> None:
         logger.debug(

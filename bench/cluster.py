@@ -4,8 +4,8 @@
 
 Three servers and three bookies against a primary that answers a commit when one of two standbys has it
 (``ANY 1 (s1, s2)``). Each figure is measured in turn on both, several rounds, and reported as the median and
-the median ratio of the pairs. Parts: pgbench, inserts, commit, bulk, lag, handover, failover; and big, which
-fills a tablespace with 1,000 tables and 10 M rows first and is only run when it is named.
+the median ratio of the pairs. Parts: pgbench, inserts, commit, bulk, lag, idle, handover, failover; and big,
+which fills a tablespace with 1,000 tables and 10 M rows first and is only run when it is named.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cluster_bed import Bed
 from cluster_faults import measure_big, measure_failover, measure_handover, measure_lag
+from cluster_idle import measure_idle
 from cluster_main import run
 from cluster_rates import measure_bulk, measure_commit, measure_inserts, measure_pgbench
 from measure import Line
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[Bed], list[Line]]] = {
     "commit": measure_commit,
     "bulk": measure_bulk,
     "lag": measure_lag,
+    "idle": measure_idle,
     "handover": measure_handover,
     "failover": measure_failover,
     "big": measure_big,

@@ -1,4 +1,6 @@
-"""CPU that processes take for a transaction, and how idle the machine is meanwhile. Linux: /proc has both.
+"""CPU that processes take for a transaction, and how idle the machine is meanwhile; how often processes wake.
+
+Linux: /proc has all of it.
 
 A process counts with all that it has started: PostgreSQL's backends with their postmaster, a server's workers
 with the server.
@@ -65,21 +67,50 @@ def listener(port: int) -> int:
     return min(holders, key=lambda pid: int(_stat(pid)[19]))  # starttime
 
 
-def _seconds(processes: Mapping[str, int]) -> dict[str, float]:
-    """CPU seconds of each process and its descendants, and of the children that this one has waited for."""
+def seconds_of(processes: Mapping[str, int]) -> dict[str, float]:
+    """CPU seconds of each process and its descendants."""
+
+    def ticks(pid: int) -> int:
+        fields = _stat(pid)
+        return sum(map(int, fields[11:15])) if fields else 0  # utime, stime, and those of children that ended
+
+    return {name: count / _TICKS for name, count in _of_families(processes, ticks).items()}
+
+
+def switches_of(processes: Mapping[str, int]) -> dict[str, int]:
+    """Context switches of each process and its descendants, in all of their threads that live."""
+
+    def switches(pid: int) -> int:
+        return sum(map(_switches, Path(f"/proc/{pid}/task").glob("*/status")))
+
+    return _of_families(processes, switches)
+
+
+def _switches(status: Path) -> int:
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return 0  # the thread has ended
+    return sum(int(line.split()[1]) for line in lines if "voluntary_ctxt_switches" in line)
+
+
+def _of_families(processes: Mapping[str, int], count: Callable[[int], int]) -> dict[str, int]:
+    """What is counted of each process and its descendants."""
     children: dict[int, list[int]] = {}
     for pid in _processes():
         if fields := _stat(pid):
             children.setdefault(int(fields[1]), []).append(pid)
 
     def of_family(pid: int) -> int:
-        fields = _stat(pid)
-        own = sum(map(int, fields[11:15])) if fields else 0  # utime, stime, and those of children that ended
-        return own + sum(of_family(child) for child in children.get(pid, ()))
+        return count(pid) + sum(of_family(child) for child in children.get(pid, ()))
 
+    return {name: of_family(pid) for name, pid in processes.items()}
+
+
+def _seconds(processes: Mapping[str, int]) -> dict[str, float]:
+    """CPU seconds of the processes, and of the children that this one has waited for."""
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = {name: of_family(pid) / _TICKS for name, pid in processes.items()}
-    return found | {CLIENT: own.ru_utime + own.ru_stime}
+    return seconds_of(processes) | {CLIENT: own.ru_utime + own.ru_stime}
 
 
 def _machine() -> tuple[float, float]:

@@ -44,6 +44,7 @@ _DEFAULTS: dict[str, object] = {
     "numAddWorkerThreads": 1,
     "numReadWorkerThreads": 2,
     "numLongPollWorkerThreads": 1,
+    "requestTimerTickDurationMs": 100,
     "numHighPriorityWorkerThreads": 2,
     "numJournalCallbackThreads": 1,
     "serverNumIOThreads": 2,

@@ -55,6 +55,28 @@ def test_a_process_counts_with_what_it_started_and_the_client_apart(processor_ti
     assert 0.0 <= found.costs[processor_time.IDLE] <= 1.0
 
 
+def test_switches_count_in_all_threads_of_a_family(processor_time: ModuleType) -> None:
+    work = "import sys, threading, time\nsys.stdin.readline()\n"
+    work += "rest = lambda: [time.sleep(0.001) for _ in iter(int, 1)] and None\n"  # for ever
+    work += "threads = [threading.Thread(target=rest, daemon=True) for _ in range(2)]\n"
+    work += "[one.start() for one in threads]\n"
+    work += "print('done', flush=True)\nsys.stdin.readline()\n"
+    nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}], check=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        orders, answers = process.stdin, process.stdout
+        assert orders is not None
+        assert answers is not None
+        before = processor_time.switches_of({"it": process.pid})
+        print("go", file=orders, flush=True)
+        assert answers.readline() == "done\n"
+        while processor_time.switches_of({"it": process.pid})["it"] < before["it"] + 2 * 20:
+            pass  # the threads rest and wake
+        print("end", file=orders, flush=True)
+    assert processor_time.switches_of({"it": process.pid}) == {"it": 0}
+
+
 def test_the_median_of_runs_is_taken_by_process(processor_time: ModuleType) -> None:
     runs = [processor_time.Measured(1.0, {"server": cost, "idle": 0.5}) for cost in (1.0, 9.0, 2.0)]
     assert processor_time.median_costs(runs) == {"server": 2.0, "idle": 0.5}

@@ -11,7 +11,7 @@ from herdpy.bookkeeper import BookKeeper, ClientSettings
 from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
 from herdpy.testing.model import ModelCluster, on_host
 from herdpy_server.replica.fitness import SILENT_S
-from herdpy_server.replica.host import FEW, BookieReach, to_be_asked
+from herdpy_server.replica.host import FEW, IDLE_ASK_S, IDLE_LOOK_S, IDLE_S, BookieReach, to_be_asked
 
 HERE = "server"
 SETTINGS = ClientSettings(request_timeout_s=1.0, connect_timeout_s=1.0, backoff_max_s=0.5)
@@ -96,6 +96,12 @@ def test_of_many_bookies_a_few_are_asked_all_the_time() -> None:
     assert "b0" in to_be_asked(answered, 15.1)
 
 
+def test_of_many_bookies_a_few_are_asked_by_an_idle_node_too() -> None:
+    heard_s = {f"b{number}": 10.0 - number / 100 for number in range(20)}
+    assert to_be_asked(heard_s, 10.9, IDLE_ASK_S) == []
+    assert to_be_asked(heard_s, 11.06, IDLE_ASK_S) == [f"b{number}" for number in range(FEW)]
+
+
 def test_a_cut_from_those_that_were_asked_is_no_cut() -> None:
     async def script(cluster: ModelCluster, _bk: BookKeeper, reach: BookieReach) -> None:
         for number in range(17):
@@ -117,18 +123,75 @@ def test_a_cut_from_those_that_were_asked_is_no_cut() -> None:
 
 def test_who_says_something_is_not_asked() -> None:
     async def script(cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
-        def questions() -> int:
-            told = bk.metrics.snapshot()
-            return sum(sum(one["requests"]["get_bookie_info"].values()) for one in told.values())
-
         writer = await bk.create_ledger(3, 3, 2)
-        before = questions()
+        before = questions_of(bk)
         for _ in range(100):
             await writer.append(b"x")
             await asyncio.sleep(0.1)
-        assert questions() == before
+        assert questions_of(bk) == before
         await asyncio.sleep(3.0)
-        assert questions() > before
+        assert questions_of(bk) > before
+        assert reach.silent_s(3) < SILENT_S
+
+    play(script)
+
+
+def questions_of(bk: BookKeeper) -> int:
+    told = bk.metrics.snapshot()
+    return sum(sum(one["requests"]["get_bookie_info"].values()) for one in told.values())
+
+
+def test_who_has_nothing_else_to_do_asks_seldom_and_is_not_cut_off_for_it() -> None:
+    async def script(_cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
+        assert not reach.is_idle
+        await asyncio.sleep(IDLE_S)
+        assert reach.is_idle
+        before, most_s = questions_of(bk), 0.0
+        for _ in range(200):
+            await asyncio.sleep(0.05)
+            most_s = max(most_s, reach.silent_s(3))
+            assert reach.answering(SILENT_S) == bk.writable_bookies()
+        assert 3 * 7 <= questions_of(bk) - before <= 3 * 11
+        assert most_s < SILENT_S
+
+    play(script)
+
+
+def test_a_node_with_work_asks_as_often_as_ever_for_a_while_after_it() -> None:
+    async def script(_cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
+        await asyncio.sleep(IDLE_S)
+        writer = await bk.create_ledger(3, 3, 2)
+        for _ in range(20):
+            await writer.append(b"x")
+            await asyncio.sleep(0.1)
+            assert not reach.is_idle or writer.last_add_confirmed < 3
+        before = questions_of(bk)
+        await asyncio.sleep(IDLE_S / 2)
+        assert questions_of(bk) - before >= 3 * 5
+        await asyncio.sleep(IDLE_S)
+        assert reach.is_idle
+
+    play(script)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_an_idle_node_finds_a_cut_with_its_next_question(lost: int) -> None:
+    async def script(cluster: ModelCluster, _bk: BookKeeper, reach: BookieReach) -> None:
+        await asyncio.sleep(2 * IDLE_S)
+        assert reach.is_idle
+        cut_s = asyncio.get_running_loop().time()
+        for bookie in list(cluster.bookies.values())[:lost]:
+            cluster.network.partition(HERE, bookie.host)
+        needed = len(cluster.bookies) - lost + 1
+        while reach.silent_s(needed) <= SILENT_S:
+            await asyncio.sleep(0.05)
+        found_s = asyncio.get_running_loop().time() - cut_s
+        assert SILENT_S - 0.25 < found_s < IDLE_ASK_S + SILENT_S + IDLE_LOOK_S + 0.1
+        assert needed == 1 or reach.silent_s(needed - 1) < SILENT_S
+        await asyncio.sleep(3.0)
+        assert reach.silent_s(needed) > 3.0
+        cluster.heal()
+        await asyncio.sleep(5.0)
         assert reach.silent_s(3) < SILENT_S
 
     play(script)

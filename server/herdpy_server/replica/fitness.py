@@ -34,7 +34,7 @@ from herdpy_server.cluster.layout import ReplicaRecord
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
-from herdpy_server.replica.host import LOOK_S
+from herdpy_server.replica.host import ASK_S, IDLE_ASK_S, IDLE_LOOK_S, LOOK_S
 from herdpy_server.replica.leader_tasks import CLOSE_ENTRIES, entries_after
 from herdpy_server.tablespace import store_error
 
@@ -254,7 +254,9 @@ class Fitness:
         if found.degree is Degree.WORN:
             worn_s = asyncio.get_running_loop().time() - self._found_s
             return state is ReplicaState.LEADING and worn_s > WORN_S
-        return state in _HOLDS and self._reach.silent_s(self._needed()) > GIVE_UP_S - LOOK_S / 2
+        # Replicas that are idle find out later, each at its own time.
+        wait_s = GIVE_UP_S + (IDLE_ASK_S - ASK_S + IDLE_LOOK_S if self._reach.is_idle else 0.0)
+        return state in _HOLDS and self._reach.silent_s(self._needed()) > wait_s - LOOK_S / 2
 
     def _is_close(self, other: ReplicaRecord) -> bool:
         """Whether nobody would wait long for the other to have all of the log."""

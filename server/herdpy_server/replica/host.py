@@ -5,8 +5,8 @@ threads are those for what takes long, and others for what a replica has to have
 lead: what an election waits for never waits for a checkpoint.
 
 A bookie that is registered in ZooKeeper may still be out of this node's reach, in one direction or both,
-while others reach it. Nothing tells of that but silence, so bookies are asked all the time
-(:class:`BookieReach`).
+while others reach it. Nothing tells of that but silence, so bookies are asked all the time, and less often
+while this node has nothing else to do with them (:class:`BookieReach`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ LOOK_S = 0.1
 """How often it is looked at, and its listeners are called."""
 ASK_S = 0.2
 """A bookie that has said nothing for so long is asked for a sign of life; so long after a refusal, too."""
+IDLE_S = 5.0
+"""A node is idle when so long nothing came from bookies but answers to such questions."""
+IDLE_LOOK_S, IDLE_ASK_S = 0.25, 1.0
+"""The two above for a node that is idle."""
 FEW = 6
 """So many bookies are enough to be asked all the time; others are asked when those are silent, and rarely."""
 RARELY_S = 5.0
@@ -58,11 +62,15 @@ class BookieReach:
         self._heard_s: dict[str, float] = {}  # when each bookie was heard last, or was first known
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._due_s: dict[str, float] = {}  # when each bookie may be asked again
+        self._unanswered_s: dict[str, float] = {}  # when each was first asked since it was heard
+        self._known_s: dict[str, float] = {}  # when each was heard last, as of the last look or answer
+        self._busy_until_s = 0.0
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Ask from now on, until the client of BookKeeper is closed. May be repeated."""
         if self._running is None:
+            self._busy_until_s = asyncio.get_running_loop().time() + IDLE_S
             self._running = asyncio.get_running_loop().create_task(self._run(), name="reach")
 
     async def close(self) -> None:
@@ -73,17 +81,33 @@ class BookieReach:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def silent_s(self, needed: int) -> float:
-        """For how long fewer than ``needed`` of the registered bookies have been heard. 0: there are not so
-        many, so that nobody reaches them.
+        """For how long fewer than ``needed`` of the registered bookies answer. 0: there are not so many, so
+        that nobody reaches them.
         """
-        now_s = asyncio.get_running_loop().time()
-        ages_s = sorted(now_s - heard_s for heard_s in self._heard().values())
+        ages_s = sorted(self._silences_s().values())
         return ages_s[needed - 1] if len(ages_s) >= needed else 0.0
 
     def answering(self, within_s: float) -> frozenset[str]:
-        """The bookies that have been heard so lately."""
-        from_s = asyncio.get_running_loop().time() - within_s
-        return frozenset(one for one, heard_s in self._heard().items() if heard_s >= from_s)
+        """The bookies that have not been silent for longer than that."""
+        return frozenset(one for one, silent_s in self._silences_s().items() if silent_s <= within_s)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this node has nothing to do with bookies, so that they are asked less often."""
+        return asyncio.get_running_loop().time() >= self._busy_until_s
+
+    def _silences_s(self) -> dict[str, float]:
+        """For how long each registered bookie is silent: as if it had been asked all the time.
+
+        Who is asked less often is no more silent for it; the time counts from a question that it does not
+        answer.
+        """
+        now_s = asyncio.get_running_loop().time()
+        silences_s = {}
+        for one, heard_s in self._heard().items():
+            asked_s = self._unanswered_s.get(one, now_s)
+            silences_s[one] = now_s - max(heard_s, (asked_s if asked_s > heard_s else now_s) - ASK_S)
+        return silences_s
 
     def _heard(self) -> dict[str, float]:
         """When each registered bookie was heard last, or was first known. Whatever it says counts: an answer
@@ -106,24 +130,43 @@ class BookieReach:
                 late_s = loop.time() - due_s
                 if late_s > LOOK_S:  # this process stood still, and answers wait to be read
                     self._heard_s = {one: heard_s + late_s for one, heard_s in self._heard_s.items()}
+                    self._unanswered_s = {one: at_s + late_s for one, at_s in self._unanswered_s.items()}
                 self._look()
-                due_s = loop.time() + LOOK_S
-                await asyncio.sleep(LOOK_S)
+                pause_s = IDLE_LOOK_S if self.is_idle and not self._unanswered_s else LOOK_S
+                due_s = loop.time() + pause_s
+                await asyncio.sleep(pause_s)
 
     def _look(self) -> None:
         self._bk.writable_bookies()  # or the client is closed
         self._heard_s = heard_s = self._heard()
+        self._note_traffic()
         self._due_s = {one: due_s for one, due_s in self._due_s.items() if one in heard_s}
         loop = asyncio.get_running_loop()
-        for one in to_be_asked(heard_s, loop.time()):
+        every_s = IDLE_ASK_S if self.is_idle and not self._unanswered_s else ASK_S
+        for one in to_be_asked(heard_s, loop.time(), every_s):
             if one not in self._asked and loop.time() >= self._due_s.get(one, 0.0):
+                self._unanswered_s.setdefault(one, loop.time())
                 self._asked[one] = loop.create_task(self._ask(one), name="reach asks")
         self.listeners.tell()
+
+    def _note_traffic(self) -> None:
+        """Whoever was heard has answered; when it was not asked, this node has work with it."""
+        now_s = asyncio.get_running_loop().time()
+        self._unanswered_s = {
+            one: at_s
+            for one, at_s in self._unanswered_s.items()
+            if one in self._heard_s and self._heard_s[one] < at_s
+        }
+        for one, heard_s in self._heard_s.items():
+            if one not in self._asked and heard_s > self._known_s.get(one, heard_s):
+                self._busy_until_s = now_s + IDLE_S
+        self._known_s = dict(self._heard_s)
 
     async def _ask(self, bookie_id: str) -> None:
         """Ask once, with all the patience of a request: an answer that comes late shows that it is heard."""
         try:
             await self._bk.answers(bookie_id)
+            self._known_s[bookie_id] = self._bk.heard_s(bookie_id)
             self._due_s[bookie_id] = asyncio.get_running_loop().time() + ASK_S
         except ClosedClientError:
             return
@@ -131,15 +174,18 @@ class BookieReach:
             self._asked.pop(bookie_id, None)
 
 
-def to_be_asked(heard_s: Mapping[str, float], now_s: float) -> list[str]:
+def to_be_asked(heard_s: Mapping[str, float], now_s: float, every_s: float = ASK_S) -> list[str]:
     """The bookies that are to be asked now, of those that there are, by when they were heard last.
 
     A few that say something show that the network is well. Only when they fall silent all others count.
+
+    Args:
+        every_s: how often the few are asked.
     """
     latest = sorted(heard_s, key=lambda one: (-heard_s[one], one))
-    heard = sum(1 for one in latest if now_s - heard_s[one] <= 2 * ASK_S)
+    heard = sum(1 for one in latest if now_s - heard_s[one] <= every_s + ASK_S)
     all_the_time = latest if heard < FEW else latest[:FEW]
-    often = {one for one in all_the_time if now_s - heard_s[one] >= ASK_S}
+    often = {one for one in all_the_time if now_s - heard_s[one] >= every_s}
     return [one for one in latest if one in often or now_s - heard_s[one] >= RARELY_S]
 
 

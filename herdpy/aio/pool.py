@@ -375,7 +375,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell_of(await self.close())
+        self._warn_of(await self.close())
 
     def _abandon(self, idle: list[AsyncConnection[R]]) -> None:
         for connection in idle:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.errors import USAGE, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, speed
 from herdpy.cli.source import (
@@ -172,7 +172,7 @@ def _import(
 
             result = running.run(on_batch)
     except KeyboardInterrupt:
-        tell("Interrupted: run the same command again to go on.")
+        print_note("Interrupted: run the same command again to go on.")
         raise
     finally:
         connection.close()
@@ -185,9 +185,9 @@ def _import(
         "rejects_file": str(plan.rejects) if result.rejected else None,
     }
     pace = speed(result.at.rows - running.resumed_at, bar.seconds)
-    _tell_result(summary, json, f"{plan.table}: {pace}", running.resumed_at, result.loaded)
+    _print_result(summary, json, f"{plan.table}: {pace}", running.resumed_at, result.loaded)
     if result.rejected:
-        tell(f"{result.rejected:,} records were rejected: see {plan.rejects}")
+        print_note(f"{result.rejected:,} records were rejected: see {plan.rejects}")
 
 
 def export_command(
@@ -249,7 +249,7 @@ def _export(found: TargetDatabase, plan: exporter.ExportPlan, *, json: bool) -> 
             running.run(lambda rows, total: bar.update(rows, total, rows - running.resumed_at))
     except KeyboardInterrupt:
         if not plan.query:
-            tell("Interrupted: run the same command again to go on.")
+            print_note("Interrupted: run the same command again to go on.")
         raise
     finally:
         connection.close()
@@ -260,7 +260,7 @@ def _export(found: TargetDatabase, plan: exporter.ExportPlan, *, json: bool) -> 
         "seconds": round(bar.seconds, 3),
     }
     pace = speed(running.rows - running.resumed_at, bar.seconds)
-    _tell_result(summary, json, f"{plan.path}: {pace}", running.resumed_at, running.rows)
+    _print_result(summary, json, f"{plan.path}: {pace}", running.resumed_at, running.rows)
 
 
 def _place(found: TargetDatabase) -> str:
@@ -278,8 +278,8 @@ def _types(given: list[str]) -> dict[str, str]:
     return chosen
 
 
-def _tell_result(summary: dict[str, Any], json: bool, text: str, resumed_at: int, total: int) -> None:
+def _print_result(summary: dict[str, Any], json: bool, text: str, resumed_at: int, total: int) -> None:
     if json:
         sys.stdout.write(jsonlib.dumps(summary) + "\n")
         return
-    tell(text + (f"; continued after {resumed_at:,}, {total:,} in all" if resumed_at else ""))
+    print_note(text + (f"; continued after {resumed_at:,}, {total:,} in all" if resumed_at else ""))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import json_names, json_object, write_document, write_table
 from herdpy.cli.status import literal, session, tablespace_of
@@ -45,7 +45,7 @@ class LogNames:
         try:
             store = store_module.Store.open(found.store, read_only=True)
         except (store_module.StoreDamagedError, OSError) as error:
-            tell(f"Tables are shown by number: the store cannot be read ({error}).")
+            print_note(f"Tables are shown by number: the store cannot be read ({error}).")
             return names
         names._tables.update(store.catalog.tables)
         store.close()
@@ -227,7 +227,7 @@ def _list(reports: list[Any], json: bool) -> None:
     if json:
         write_document(listed)
     elif not listed:
-        tell("The log has no ledgers: nothing has been written since the last checkpoint.")
+        print_note("The log has no ledgers: nothing has been written since the last checkpoint.")
     else:
         names = ["Ledger", "State", "Entries", "Bytes", "First LSN", "Last LSN", "Since", "Problem"]
         rows = [tuple(one.values()) for one in listed]

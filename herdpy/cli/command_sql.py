@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
 from herdpy.cli.output import Format
 from herdpy.cli.target import Place
 
@@ -123,10 +123,12 @@ def _prompt(shell: Shell, fresh: bool) -> None:
     from herdpy.dbapi import url
 
     if shell.target.is_remote:
-        tell(f"HerdPy {__version__}: {shell.target.name} at {url.shown(shell.target.url)}")
+        print_note(f"HerdPy {__version__}: {shell.target.name} at {url.shown(shell.target.url)}")
     else:
-        tell(f"HerdPy {__version__}: {'a new database' if fresh else 'the database'} in {shell.target.path}")
-    tell("Type \\? for help, \\q to quit.")
+        print_note(
+            f"HerdPy {__version__}: {'a new database' if fresh else 'the database'} in {shell.target.path}"
+        )
+    print_note("Type \\? for help, \\q to quit.")
     repl.run(shell)
 
 
@@ -178,4 +180,4 @@ def _run_in_one(shell: Shell, texts: list[tuple[str, str | None]]) -> None:
         shell.connection.commit()
     else:
         shell.connection.rollback()
-        tell("None of it was kept.")
+        print_note("None of it was kept.")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import FAILED, CliError, tell
+from herdpy.cli.errors import FAILED, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.status import Row, literal, quoted, session, tablespace_of
@@ -135,7 +135,7 @@ def checkpoint_command(url: Place, json: JsonOption = False) -> None:
     if json:
         sys.stdout.write(jsonlib.dumps({"deleted_ledgers": deleted}) + "\n")
     else:
-        tell(f"Checkpoint done; ledgers deleted: {', '.join(map(str, deleted)) or 'none'}.")
+        print_note(f"Checkpoint done; ledgers deleted: {', '.join(map(str, deleted)) or 'none'}.")
 
 
 def _checkpoint(found: target.TargetDatabase) -> list[int]:
@@ -249,7 +249,7 @@ def check_command(
         store_findings, store_facts = _check_store(found, log)
         findings += store_findings
         facts |= store_facts
-    _tell(findings, facts, json)
+    _print_findings(findings, facts, json)
     if findings:
         raise typer.Exit(FAILED)
 
@@ -307,22 +307,22 @@ def _log_finding(problem: Any) -> CheckFinding:
     return CheckFinding("log", problem.reason, problem.ledger_id, problem.entry_id, problem.file)
 
 
-def _tell(findings: list[CheckFinding], facts: dict[str, Any], json: bool) -> None:
+def _print_findings(findings: list[CheckFinding], facts: dict[str, Any], json: bool) -> None:
     if json:
         found = [{k: v for k, v in asdict(one).items() if v is not None} for one in findings]
         write_document({"ok": not findings, **facts, "findings": found})
         return
-    tell(
+    print_note(
         f"log: {facts['ledgers']} ledgers, {facts['entries']:,} entries,"
         f" {facts['transactions']:,} transactions, {facts['log_bytes']:,} bytes"
     )
     for torn in facts["torn"]:
-        tell(f"note: {torn} (no damage: the next opening drops it)")
+        print_note(f"note: {torn} (no damage: the next opening drops it)")
     if "rows" in facts:
-        tell(f"store: {facts['tables']} tables, {facts['rows']:,} rows, {facts['indexes']} indexes")
+        print_note(f"store: {facts['tables']} tables, {facts['rows']:,} rows, {facts['indexes']} indexes")
     for one in findings:
         sys.stdout.write(f"{_place(one)}: {one.message}\n")
-    tell(f"{len(findings)} findings" if findings else "All is well.")
+    print_note(f"{len(findings)} findings" if findings else "All is well.")
 
 
 def _place(one: CheckFinding) -> str:
@@ -346,5 +346,5 @@ def _compare_replicas(found: target.TargetDatabase) -> list[Row]:
     with session(found.url, leader_of=found.name) as asked:
         rows = asked.rows(f"CHECK TABLESPACE {quoted(found.name)}")
         for remark in asked.remarks:
-            tell(f"{str(remark['severity']).lower()}: {remark['text']}")
+            print_note(f"{str(remark['severity']).lower()}: {remark['text']}")
     return rows

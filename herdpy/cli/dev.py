@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdpy.cli.errors import USAGE, CliError, interruptible, tell
+from herdpy.cli.errors import USAGE, CliError, interruptible, print_note
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
 
@@ -197,7 +197,7 @@ def up(
             server_settings=values[0],
             bookie_configuration=values[1],
             auto_recovery=auto_recovery,
-            on_progress=bar.tell,
+            on_progress=bar.show_event,
         )
         found = cluster.up()
     _show(found, json=json)
@@ -213,7 +213,7 @@ def status(directory: Path, *, json: bool) -> None:
 def down(directory: Path, *, wipe: bool, json: bool) -> None:
     """Stop a cluster and say so."""
     with _errors(directory), _ProcessBar("stopping") as bar:
-        cluster = _cluster(directory, on_progress=bar.tell)
+        cluster = _cluster(directory, on_progress=bar.show_event)
         cluster.down()
         found = cluster.status()
         if wipe:
@@ -221,7 +221,7 @@ def down(directory: Path, *, wipe: bool, json: bool) -> None:
     if json:
         _show(found, json=True)
     else:
-        tell(f"The cluster in {directory} is stopped{', and its data removed' if wipe else ''}.")
+        print_note(f"The cluster in {directory} is stopped{', and its data removed' if wipe else ''}.")
 
 
 def one(directory: Path, name: str, done: str, work: Callable[[LocalCluster], None], *, json: bool) -> None:
@@ -232,7 +232,7 @@ def one(directory: Path, name: str, done: str, work: Callable[[LocalCluster], No
         if json:
             _show(cluster.status(), json=True)
         else:
-            tell(f"{name} is {done}.")
+            print_note(f"{name} is {done}.")
 
 
 def _cluster(directory: Path, **options: Any) -> LocalCluster:
@@ -307,7 +307,7 @@ class _ProcessBar(Bar):
         super().__init__(what, transient=True)
         self._under_way: list[str] = []
 
-    def tell(self, name: str, event: str) -> None:
+    def show_event(self, name: str, event: str) -> None:
         """Something became of a process."""
         if event in ("starting", "stopping"):
             self._under_way.append(name)

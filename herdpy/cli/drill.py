@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, tell
+from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption, spelled_out
 
@@ -393,7 +393,7 @@ def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | Non
                 report = carry_out(drill, control, wanted, DrillFiles(picture=picture))
             except DrillError as error:
                 failed.append((drill.name, str(error)))
-                tell(f"{drill.name}: could not be carried out: {error}")
+                print_note(f"{drill.name}: could not be carried out: {error}")
                 continue
             reports.append(report)
             if not json:

@@ -108,7 +108,7 @@ def _joined(first: str, caret: str | None, detail: str | None, hint: str | None)
     return "\n".join(lines)
 
 
-def tell(text: str) -> None:
+def print_note(text: str) -> None:
     """Print ``text`` to standard error: progress notes, warnings and failures, never results."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
@@ -132,10 +132,10 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 def exit_code(error: Exception | KeyboardInterrupt) -> int:
     """Tell the failure of a command; the code that the process ends with. A defect is raised again."""
     if isinstance(error, CliError):
-        tell(render(error))
+        print_note(render(error))
         return error.code
     if isinstance(error, KeyboardInterrupt):
-        tell("interrupted")
+        print_note("interrupted")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         # The reader of standard output has closed it (``herdpy ... | head``): no word of that. What is still
@@ -144,7 +144,7 @@ def exit_code(error: Exception | KeyboardInterrupt) -> int:
         return FAILED
     if database_error(error) is None and not isinstance(error, OSError):
         raise error
-    tell(render(error))
+    print_note(render(error))
     return FAILED
 
 

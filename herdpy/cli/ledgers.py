@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
@@ -301,7 +301,7 @@ def ls(uri: str, *, json: bool) -> None:
     if json:
         write_document(listed)
     elif not listed:
-        tell("There are no ledgers.")
+        print_note("There are no ledgers.")
     else:
         names = ["Ledger", "State", "Entries", "Bytes", "E/W/A", "Digest", "Segments", "Created", "Problem"]
         rows: list[tuple[object, ...]] = [
@@ -429,7 +429,7 @@ def bookies(uri: str, *, json: bool) -> None:
         ]
         write_document(listed)
     elif not found:
-        tell("No bookie is or was registered.")
+        print_note("No bookie is or was registered.")
     else:
         names = ["Bookie", "State", "Address", "Total bytes", "Free bytes", "Problem"]
         rows: list[tuple[object, ...]] = [
@@ -494,7 +494,7 @@ def recover(
         sys.stdout.write(jsonlib.dumps(done) + "\n")
     else:
         how = "was closed already" if was_closed else "is now closed"
-        tell(f"Ledger {ledger_id} {how}: {done['last_entry'] + 1:,} entries, {done['bytes']:,} bytes.")
+        print_note(f"Ledger {ledger_id} {how}: {done['last_entry'] + 1:,} entries, {done['bytes']:,} bytes.")
 
 
 def rm(uri: str, ledger_ids: Sequence[int], *, yes: bool, json: bool) -> None:
@@ -522,9 +522,9 @@ def rm(uri: str, ledger_ids: Sequence[int], *, yes: bool, json: bool) -> None:
     if json:
         sys.stdout.write(jsonlib.dumps({"deleted": deleted, "missing": missing}) + "\n")
     else:
-        tell(f"Deleted: {', '.join(map(str, deleted)) or 'none'}.")
+        print_note(f"Deleted: {', '.join(map(str, deleted)) or 'none'}.")
         if missing:
-            tell(f"Not there: {', '.join(map(str, missing))}.")
+            print_note(f"Not there: {', '.join(map(str, missing))}.")
     if missing:
         raise typer.Exit(FAILED)
 
@@ -555,16 +555,16 @@ def copies(uri: str, ledger_ids: Sequence[int], *, json: bool) -> None:
     else:
         for one in found:
             if one["state"] != "closed":
-                tell(f"Ledger {one['ledger']} is {one['state']}: it is not looked at.")
+                print_note(f"Ledger {one['ledger']} is {one['state']}: it is not looked at.")
         for one in missing:
             for bookie, entries in one["missing"].items():
-                tell(
+                print_note(
                     f"Ledger {one['ledger']}: {bookie} lacks {len(entries):,} of {one['entries']:,} entries."
                 )
         closed = [one for one in found if one["state"] == "closed"]
         if not missing:
             entries = sum(one["entries"] for one in closed)
-            tell(f"Every copy is there: {len(closed):,} ledgers, {entries:,} entries.")
+            print_note(f"Every copy is there: {len(closed):,} ledgers, {entries:,} entries.")
     if missing:
         raise typer.Exit(FAILED)
 
@@ -611,7 +611,7 @@ def keep_replica(
     found = with_cluster(uri, word.look)
     if not json:
         for one in found.values():
-            tell(f"{one.node}: {one.state}, up to {one.applied}")
+            print_note(f"{one.node}: {one.state}, up to {one.applied}")
     _refuse_less(found, node, accept_loss=accept_loss)
     position = found[node].applied
     confirm(f"Is what {node} has, up to {position}, the state of tablespace {tablespace}?", yes=yes)
@@ -623,7 +623,7 @@ def keep_replica(
         done = {"tablespace": tablespace, "leader": node, "position": str(position), "replicas": replicas}
         sys.stdout.write(jsonlib.dumps(done) + "\n")
     else:
-        tell(f"{node} leads {tablespace}: its log continues after {position}.")
+        print_note(f"{node} leads {tablespace}: its log continues after {position}.")
 
 
 def _refuse_less(found: Mapping[str, Any], node: str, *, accept_loss: bool) -> None:
@@ -732,7 +732,7 @@ def cat(
                     hint="Use a --to within that, or omit it.",
                 )
             if last is None and not follow and first > end:
-                tell(f"Ledger {ledger_id} has no entry {first}: its last one is {end}.")
+                print_note(f"Ledger {ledger_id} has no entry {first}: its last one is {end}.")
                 return
             await _pour(reader, first, end if last is None else last, follow=follow, write=write)
         finally:

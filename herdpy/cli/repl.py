@@ -28,7 +28,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 
 from herdpy.cli import schema, shell
-from herdpy.cli.errors import database_error, tell
+from herdpy.cli.errors import database_error, print_note
 from herdpy.cli.schema import TableInfo, folded
 from herdpy.cli.shell import Quit, Shell, split
 
@@ -216,7 +216,7 @@ def _once(session: PromptSession[str], shell: Shell) -> bool:
     try:
         text = session.prompt()
     except EOFError:
-        tell("bye")
+        print_note("bye")
         return False
     if text.strip().rstrip(";").lower() in ("quit", "exit"):
         return False
@@ -286,7 +286,7 @@ def _history() -> History:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
     except OSError as error:
-        tell(f"history will not be saved: {error}")
+        print_note(f"history will not be saved: {error}")
         return InMemoryHistory()
     return FileHistory(str(path))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.errors import USAGE, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.imports import importing
 
@@ -93,7 +93,7 @@ def serve(given: ServerArguments) -> int:
     except settings.ConfigError as error:
         count = len(error.problems)
         for problem in error.problems:
-            tell(problem)
+            print_note(problem)
         raise CliError(
             f"the configuration has {count} problem{'s' if count > 1 else ''}",
             hint="conf/server.toml lists every setting; herdpy server --help the flags.",
@@ -101,7 +101,7 @@ def serve(given: ServerArguments) -> int:
         ) from error
     if given.check_config or given.print_config:
         for warning in loaded.warnings:
-            tell(f"warning: {warning}")
+            print_note(f"warning: {warning}")
         if given.print_config:
             sys.stdout.write(settings.effective(loaded.config, loaded.origins))
         if given.check_config:

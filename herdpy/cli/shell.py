@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from herdpy.cli import schema
-from herdpy.cli.errors import CliError, database_error, render, tell
+from herdpy.cli.errors import CliError, database_error, print_note, render
 from herdpy.cli.output import Format, write_result, write_table
 from herdpy.cli.target import TargetDatabase
 
@@ -216,11 +216,11 @@ class Shell:
         except BrokenPipeError:
             raise  # whoever read the rows has had enough
         except CliError as error:
-            tell(render(error, where=where))
+            print_note(render(error, where=where))
         except Exception as error:
             if database_error(error) is None and not isinstance(error, OSError):
                 raise
-            tell(render(error, piece.text, where))
+            print_note(render(error, piece.text, where))
         else:
             return True
         self.failures += 1
@@ -248,7 +248,7 @@ class Shell:
             self.interruptibly(lambda: cursor.execute(sql, parameters) if parameters else cursor.execute(sql))
             self._show(cursor)
         if self.timing:
-            tell(f"Time: {(time.perf_counter() - began) * 1000:.3f} ms")
+            print_note(f"Time: {(time.perf_counter() - began) * 1000:.3f} ms")
 
     def _show(self, cursor: Any) -> None:
         if cursor.description is None:
@@ -269,7 +269,7 @@ class Shell:
         """Run ``work`` in the worker; Ctrl-C cancels the running statement, whose error then comes."""
 
         def cancel(number: int, frame: object) -> None:
-            tell("Cancel request sent")
+            print_note("Cancel request sent")
             self.connection.cancel()
 
         if threading.current_thread() is not threading.main_thread():
@@ -390,13 +390,13 @@ def _databases(shell: Shell, arguments: list[str]) -> bool:
 
 def _expanded(shell: Shell, arguments: list[str]) -> bool:
     shell.expanded = _switch("\\x", arguments, shell.expanded)
-    tell(f"Expanded display is {'on' if shell.expanded else 'off'}.")
+    print_note(f"Expanded display is {'on' if shell.expanded else 'off'}.")
     return True
 
 
 def _timing(shell: Shell, arguments: list[str]) -> bool:
     shell.timing = _switch("\\timing", arguments, shell.timing)
-    tell(f"Timing is {'on' if shell.timing else 'off'}.")
+    print_note(f"Timing is {'on' if shell.timing else 'off'}.")
     return True
 
 
@@ -413,7 +413,7 @@ def _format(shell: Shell, arguments: list[str]) -> bool:
         if arguments[0] not in list(Format):
             raise CliError(f"formats are {', '.join(Format)}")
         shell.format = Format(arguments[0])
-    tell(f"Output format is {shell.format}.")
+    print_note(f"Output format is {shell.format}.")
     return True
 
 
@@ -422,7 +422,7 @@ def _limit(shell: Shell, arguments: list[str]) -> bool:
         if not arguments[0].isdigit():
             raise CliError("usage: \\limit ROWS")
         shell.limit = int(arguments[0])
-    tell(f"Tables show {f'at most {shell.limit:,} rows' if shell.limit else 'every row'}.")
+    print_note(f"Tables show {f'at most {shell.limit:,} rows' if shell.limit else 'every row'}.")
     return True
 
 

@@ -27,7 +27,7 @@ import typer
 from typer.core import TyperGroup
 
 from herdpy.cli import target
-from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.status import ServerSession, literal, servers_of, session
@@ -198,7 +198,7 @@ async def _download(
         try:
             await client.download(snapshot, folder / "data.mdb", progress=progress, patience_s=patience_s)
         except BaseException:
-            tell(f"Not finished. Run the same command to resume, or remove {folder.parent}.")
+            print_note(f"Not finished. Run the same command to resume, or remove {folder.parent}.")
             raise
         await _release(client, snapshot)
     return snapshot, first[0] if first else 0
@@ -216,7 +216,7 @@ async def _earlier(client: Any, folder: Path) -> Any:
     except errors.RemoteError as error:
         if error.sqlstate != "42704":
             raise
-    tell("The server has the snapshot no more that was begun with: beginning anew.")
+    print_note("The server has the snapshot no more that was begun with: beginning anew.")
     return None
 
 
@@ -226,7 +226,7 @@ async def _release(client: Any, snapshot: Any) -> None:
     try:
         await client.release(snapshot)
     except errors.RemoteError as error:
-        tell(f"warning: the snapshot stays on the server until its lease is over: {error.message}")
+        print_note(f"warning: the snapshot stays on the server until its lease is over: {error.message}")
 
 
 def rescue_command(

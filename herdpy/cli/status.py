@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
 from herdpy.cli.output import write_document, write_table
 from herdpy.cli.target import JsonOption, Place
 
@@ -311,7 +311,7 @@ def _show(found: Row) -> None:
             {"reported": lambda row: f"{age(row['reported'])} ago" if row["reported"] else "-"},
         )
     for problem in found["problems"]:
-        tell(f"problem: {problem}")
+        print_note(f"problem: {problem}")
 
 
 def show_tablespaces(rows: Sequence[Row]) -> None:

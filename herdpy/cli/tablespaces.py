@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from herdpy.cli import status
-from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.errors import USAGE, CliError, print_note
 from herdpy.cli.output import write_document, write_table
 from herdpy.cli.status import ServerSession, literal, quoted, session
 from herdpy.cli.target import JsonOption, Place
@@ -181,7 +181,7 @@ def check_command(url: Place, name: Name, json: JsonOption = False) -> None:
     """
     with session(url, leader_of=name) as asked:
         rows = asked.rows(f"CHECK TABLESPACE {quoted(name)}")
-        _tell(asked)
+        _print_remarks(asked)
     if json:
         write_document(rows)
     elif rows:
@@ -219,13 +219,13 @@ def _do(url: str, statement: str, name: str, done: str, *, json: bool) -> None:
             }
             write_document(document)
             return
-        _tell(asked)
-    tell(f"Tablespace {name} {done} ({seconds:.2f} s).")
+        _print_remarks(asked)
+    print_note(f"Tablespace {name} {done} ({seconds:.2f} s).")
 
 
-def _tell(asked: ServerSession) -> None:
+def _print_remarks(asked: ServerSession) -> None:
     for remark in asked.remarks:
-        tell(f"{remark['severity']}: {remark['text']}")
+        print_note(f"{remark['severity']}: {remark['text']}")
 
 
 COMMANDS: Sequence[tuple[str, Callable[..., None]]] = (

@@ -85,7 +85,7 @@ class LocalCluster:
         self._settings = {name: str(value) for name, value in (server_settings or {}).items()}
         self._bookie_lines = {name: str(value) for name, value in (bookie_configuration or {}).items()}
         self._java_options = list(java_options)
-        self._tell = on_progress or (lambda _name, _event: None)
+        self._on_progress = on_progress or (lambda _name, _event: None)
 
     # What it is.
 
@@ -300,7 +300,7 @@ class LocalCluster:
         """Start a process; it becomes its program when it is written down that it exists."""
         if member.kind != "zookeeper" and not state.member("zookeeper").is_running:
             raise DevError(f"{member.name} needs zookeeper, which does not run: start that first")
-        self._tell(member.name, "starting")
+        self._on_progress(member.name, "starting")
         reservations.of(member)
         reservations.keep(state, self._directory, dies_with_us=self._dies_with_us)
         prefix = ["ip", "netns", "exec", member.namespace] if member.namespace is not None else []
@@ -319,7 +319,7 @@ class LocalCluster:
     def _await_ready(self, state: ClusterState, member: DevMember) -> None:
         process = MemberProcess(member.name, _process_of(member), self._directory.log(member.name))
         KINDS[member.kind].await_ready(member, state, process)
-        self._tell(member.name, "ready")
+        self._on_progress(member.name, "ready")
 
     def _end(self, name: str, what: str, end: Callable[[ClusterState, DevMember], None]) -> None:
         with self._locked(what):
@@ -358,7 +358,7 @@ class LocalCluster:
         running = [(one, one.process) for one in members if one.process is not None]
         for member, process in running:
             if process.send(signal.SIGTERM):
-                self._tell(member.name, "stopping")
+                self._on_progress(member.name, "stopping")
                 process.send(signal.SIGCONT)
         deadline = time.monotonic() + _STOP_TIMEOUT_S
         for member, process in running:
@@ -372,7 +372,7 @@ class LocalCluster:
             raise DevError(f"{member.name} (process {member.process}) does not end, although it was killed")
         member.process = None
         self._directory.save(state)
-        self._tell(member.name, "stopped")
+        self._on_progress(member.name, "stopped")
 
 
 def _process_of(member: DevMember) -> ProcessIdentity:

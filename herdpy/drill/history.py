@@ -244,7 +244,7 @@ class RecordedCall:
     def __init__(self, recorder: Recorder, process: int, name: str, arguments: Json, details: Any) -> None:
         self._recorder = recorder
         self._index: int | None = None
-        self._is_told = False
+        self._is_recorded = False
         self._operation = ClientOperation(
             process, name, arguments, None, OperationOutcome.UNKNOWN, 0.0, 0.0, details=dict(details)
         )
@@ -266,26 +266,26 @@ class RecordedCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        was_told = self._is_told
-        if not was_told:
+        was_recorded = self._is_recorded
+        if not was_recorded:
             self.unknown("no outcome was recorded" if error is None else f"{type(error).__name__}: {error}")
         self._index = self._recorder._add(self._operation)
-        if error is None and not was_told:
+        if error is None and not was_recorded:
             raise HistoryError(
                 f"{self._operation.name} of process {self._operation.process} recorded no outcome"
             )
 
     def done(self, result: Any = None) -> None:
         """It was acknowledged, now, with this result."""
-        self._tell(OperationOutcome.DONE, _json(result), None)
+        self._record_outcome(OperationOutcome.DONE, _json(result), None)
 
     def not_done(self, error: str) -> None:
         """It was refused, now, and certainly has no effect."""
-        self._tell(OperationOutcome.NOT_DONE, None, error)
+        self._record_outcome(OperationOutcome.NOT_DONE, None, error)
 
     def unknown(self, error: str) -> None:
         """The client gave up, now: it may have taken effect, may later, or never."""
-        self._tell(OperationOutcome.UNKNOWN, None, error)
+        self._record_outcome(OperationOutcome.UNKNOWN, None, error)
 
     def resolved(self, outcome: OperationOutcome) -> None:
         """A question by request id has found, now, what became of it: DONE or NOT_DONE."""
@@ -297,10 +297,10 @@ class RecordedCall:
         """Note more about it: the server that answered, how often it was tried."""
         self._change(details=self._operation.details | _json(details))
 
-    def _tell(self, outcome: OperationOutcome, result: Json, error: str | None) -> None:
-        if self._is_told:
+    def _record_outcome(self, outcome: OperationOutcome, result: Json, error: str | None) -> None:
+        if self._is_recorded:
             raise HistoryError(f"the outcome of {self._operation.name} was recorded already")
-        self._is_told = True
+        self._is_recorded = True
         self._change(outcome=outcome, result=result, error=error, returned_s=self._recorder.now_s())
 
     def _change(self, **fields: Any) -> None:

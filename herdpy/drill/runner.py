@@ -92,7 +92,7 @@ class DrillRun:
         self._load = load
         self._seconds = seconds
         self._seed = seed
-        self._tell = on_progress
+        self._on_progress = on_progress
         self._recorder = Recorder()
         self._way = Way(control.url, patience_s=load.patience_s)
         self._jobs: list[WorkloadJob] = []
@@ -109,7 +109,7 @@ class DrillRun:
             return
         self._jobs = self._jobs_of(isolation_levels(self._view))
         self._describe()
-        self._tell(DrillProgress("making tables", 0.0))
+        self._on_progress(DrillProgress("making tables", 0.0))
         with ExitStack() as stack:
             for job in self._jobs:
                 client = one_client(job, self._way, self._recorder, self._seed)
@@ -185,13 +185,13 @@ class DrillRun:
                 number += 1
             goes_on = self._await_answers(clients)
             self._wait(clients, "after", max(self._until - time.monotonic(), _AFTER * self._seconds))
-            self._tell(DrillProgress("stopping clients", 1.0))
+            self._on_progress(DrillProgress("stopping clients", 1.0))
             self._recorder.event("phase", "clients are stopped", phase="quiet")
         return goes_on
 
     def _make(self, fault: Fault, clients: ClientThreads, left_s: float) -> None:
         """One fault from its beginning to its end."""
-        self._tell(DrillProgress(fault.name, self._done()))
+        self._on_progress(DrillProgress(fault.name, self._done()))
         self._hear(fault, clients)
         try:
             began_s = self._recorder.now_s()
@@ -214,7 +214,7 @@ class DrillRun:
             place = self._view.place(server)
             return Poised(*clients.poise((place.host, place.ports["sql"])))
 
-        fault.tell = lambda text: self._note(text)
+        fault.note = lambda text: self._note(text)
         fault.mark = lambda kind, name, text: self._recorder.event(kind, text, fault=name)
         fault.poise = poise
 
@@ -223,7 +223,7 @@ class DrillRun:
         with ThreadPoolExecutor(1, "drill-fault") as thread:
             future = thread.submit(work)
             while not wait([future], _STEP_S).done:
-                self._tell(DrillProgress(phase, self._done()))
+                self._on_progress(DrillProgress(phase, self._done()))
             return future.result()
 
     def _await_answers(self, clients: ClientThreads) -> bool:
@@ -240,7 +240,7 @@ class DrillRun:
         until = time.monotonic() + seconds
         while True:
             clients.check()
-            self._tell(DrillProgress(phase, self._done()))
+            self._on_progress(DrillProgress(phase, self._done()))
             left = until - time.monotonic()
             if left <= 0:
                 return
@@ -255,7 +255,7 @@ class DrillRun:
     # Afterwards.
 
     def _look_back(self, goes_on: bool) -> None:
-        self._tell(DrillProgress("waiting for quiet", 1.0))
+        self._on_progress(DrillProgress("waiting for quiet", 1.0))
         verdicts = self.result.verdicts
         verdicts.append(_availability(goes_on))
         try:
@@ -263,7 +263,7 @@ class DrillRun:
         except ViewError as error:
             verdicts.append(Verdict.of("quiet", [Anomaly("no quiet", str(error))], "the cluster at the end"))
             return
-        self._tell(DrillProgress("looking at what is there", 1.0))
+        self._on_progress(DrillProgress("looking at what is there", 1.0))
         for job in self._jobs:
             client = one_client(job, self._way, self._recorder, self._seed)
             try:
@@ -276,7 +276,7 @@ class DrillRun:
             verdicts += fault.findings(self._control, self._view)
         self._clean_up()
         self._look_for_rests()
-        self._tell(DrillProgress("judging", 1.0))
+        self._on_progress(DrillProgress("judging", 1.0))
         self._judge()
 
     def _clean_up(self) -> None:

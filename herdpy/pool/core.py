@@ -501,7 +501,7 @@ class PoolEnd(Generic[C]):
         if self.closed:
             raise closed_error()
 
-    def _tell_of(self, still: int) -> None:
+    def _warn_of(self, still: int) -> None:
         """A block has ended, and closed the pool, while so many connections are lent."""
         if still:
             logger.warning("%r was closed, but for %d connections that are still used", self, still)

@@ -438,7 +438,7 @@ class Pool(PoolEnd[Connection[R]]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell_of(self.close())
+        self._warn_of(self.close())
 
     def _abandon(self, idle: list[Connection[R]]) -> None:
         self._keeper.nudge()

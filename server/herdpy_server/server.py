@@ -98,7 +98,7 @@ class ServerProcess:
         try:
             await self._start()
             if not self._end.is_set():
-                self._tell_ready()
+                self._announce_ready()
                 await self._end.wait()
         finally:
             await self._stop()
@@ -187,7 +187,7 @@ class ServerProcess:
         self.metrics.database = database
         self.status.checks["checkpoint"] = lambda: _failure(database.checkpoint_failure)
         self.status.checks["log"] = lambda: _failure(database.log.failure)
-        _tell_recovery(database)
+        _log_recovery(database)
         return database
 
     async def _listen(
@@ -201,7 +201,7 @@ class ServerProcess:
             )
             raise ServerStartError(f"{name} cannot listen on {places}: {_reason(error)}") from error
 
-    def _tell_ready(self) -> None:
+    def _announce_ready(self) -> None:
         self.status.phase = Phase.SERVING
         places: dict[str, object] = {"directory": self.config.data.directory, "pid": os.getpid()}
         for name, front_end in self._front_ends:
@@ -339,7 +339,7 @@ def _failure(error: BaseException | None) -> str | None:
     return None if error is None else str(error)
 
 
-def _tell_recovery(database: ServedDatabase) -> None:
+def _log_recovery(database: ServedDatabase) -> None:
     found = database.recovery
     logger.info(
         "database open",

@@ -30,11 +30,11 @@ def register(spark: SparkSession) -> None:
     from herdpy_spark.source import HerdPyDataSource
 
     if not is_remote():
-        _tell_path(spark.sparkContext.environment)
+        _pass_path(spark.sparkContext.environment)
     spark.dataSource.register(HerdPyDataSource)
 
 
-def _tell_path(environment: dict[str, str]) -> None:
+def _pass_path(environment: dict[str, str]) -> None:
     """Have Spark's Python processes find these packages where they were found here.
 
     Tasks get the files of ``--py-files``; the processes that plan a stream do not. Packages

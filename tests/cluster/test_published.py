@@ -16,7 +16,7 @@ from herdpy_server.cluster.readers import (
     lease_reader,
     published_of,
     read_published,
-    tell_published,
+    record_published,
 )
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from tests.support.znode_worlds import World
@@ -43,7 +43,7 @@ def test_an_older_word_does_not_replace_a_newer_one(world: World) -> None:
             (told(6), told(6)),
             (told(2, "other"), told(2, "other")),
         ):
-            assert await tell_published(znodes, paths, record) == stays
+            assert await record_published(znodes, paths, record) == stays
             assert await read_published(znodes, paths) == stays
         for url, found in (("other", told(2, "other")), ("place", None), ("", None)):
             info = TablespaceInfo(name="t", uuid="u", snapshot_url=url)

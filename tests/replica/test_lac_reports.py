@@ -302,7 +302,7 @@ def callers(*, replicates: bool = True) -> Callers:
     async def judge(_context: Any) -> Caller:
         return Caller("node n1", is_superuser=False, replicates=replicates)
 
-    return cast(Callers, SimpleNamespace(judge=judge, tell=lambda *_names, **_fields: None))
+    return cast(Callers, SimpleNamespace(judge=judge, record_event=lambda *_names, **_fields: None))
 
 
 def test_reports_end_when_the_server_begins_to_go_down() -> None:

@@ -26,9 +26,9 @@ class Told:
 
     def says(self, client: str, *, for_s: float, leader: LeaderRecord = LEADER) -> None:
         async def twice() -> None:
-            self.clients.tell(client, leader)
+            self.clients.note(client, leader)
             self.now_s += for_s
-            self.clients.tell(client, leader)
+            self.clients.note(client, leader)
 
         asyncio.run(twice())
 
@@ -88,7 +88,7 @@ def test_operators_hear_that_it_is_over(monkeypatch):
                 over.set()
 
         clients = ClientsWithoutLeader(changed)
-        clients.tell("a", LEADER)
+        clients.note("a", LEADER)
         async with asyncio.timeout(30):
             await over.wait()
         clients.close()

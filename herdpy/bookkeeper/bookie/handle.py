@@ -298,7 +298,7 @@ class RequestOutcomes:
             self._metrics.count(one.operation, status)
             self._fail(one, copy_of(failure, self._bookie.id, one.ledger_id, one.entry_id))
         for receiver, _ in adds:
-            self._tell(receiver, status)
+            self._deliver_status(receiver, status)
 
     def _other_reply(self, frame: Frame, now_s: float) -> None:
         """A reply that is no plain success of an add."""
@@ -309,7 +309,7 @@ class RequestOutcomes:
             receiver, sent_s = pair
             self._metrics.answered(_ADD_ENTRY, status, now_s - sent_s)
             self._bookie.pending_bytes -= receiver.size_bytes
-            self._tell(receiver, status)
+            self._deliver_status(receiver, status)
             return
         one = self._awaited.get(reply.txn)
         if one is None:
@@ -348,7 +348,7 @@ class RequestOutcomes:
             self._stray_logged = True  # once a connection: a bookie could fill the log with them
             log.warning("reply to no request", extra={"bookie": self._bookie.id, "txn": txn})
 
-    def _tell(self, receiver: AddReceiver, status: int) -> None:
+    def _deliver_status(self, receiver: AddReceiver, status: int) -> None:
         try:
             receiver.on_add_reply(self._bookie, status)
         except Exception as error:  # noqa: BLE001 - as above
@@ -579,14 +579,14 @@ class Bookie(BookieOperations):
             self._outcomes.match(frames, now_s)
         except ProtocolError as error:
             self.frame_malformed(error)
-        self._tell_room()
+        self._wake_room_waiters()
 
     def adds_acknowledged(self, txns: list[int]) -> None:
         """Replies to adds, all of them well."""
         now_s = self._deadlines.heard_s = self._clock()
         self._answered = True
         self._outcomes.acknowledge(txns, now_s)
-        self._tell_room()
+        self._wake_room_waiters()
 
     def frame_malformed(self, error: ProtocolError) -> None:
         """Give up the connection: nothing on it can be trusted any more."""
@@ -615,7 +615,7 @@ class Bookie(BookieOperations):
     def _expired(self, adds: list[tuple[AddReceiver, float]], awaited: list[Awaited | AwaitedEntry]) -> None:
         log.warning("no answer in time", extra={"bookie": self.id, "requests": len(adds) + len(awaited)})
         self._outcomes.end(adds, awaited, TIMED_OUT, TimedOutError())
-        self._tell_room()
+        self._wake_room_waiters()
 
     def _silent(self) -> None:
         if self._connection is not None:
@@ -636,11 +636,11 @@ class Bookie(BookieOperations):
         self.failure = failure
         self._out = []
         self._outcomes.end(*self._pending.take_all(), UNAVAILABLE, failure)
-        self._tell_room()
+        self._wake_room_waiters()
         if not self._pending:
             self._deadlines.stop()
 
-    def _tell_room(self) -> None:
+    def _wake_room_waiters(self) -> None:
         if self._room_waiters:
             waiters = self._room_waiters
             self._room_waiters = []

@@ -428,7 +428,7 @@ class LedgerStore:
         A value that cannot be understood is logged and not delivered.
         """
 
-        def tell(znode: Znode | None) -> None:
+        def deliver(znode: Znode | None) -> None:
             if znode is None:
                 callback(None)
                 return
@@ -442,7 +442,7 @@ class LedgerStore:
                 return
             callback(versioned)
 
-        return self._znodes.watch_data(self._paths.path(ledger_id), tell)
+        return self._znodes.watch_data(self._paths.path(ledger_id), deliver)
 
 
 async def update(

@@ -121,7 +121,7 @@ class Registry:
             self._last_known[bookie_id] = address
             if len(self._last_known) > _MAX_LAST_KNOWN:
                 del self._last_known[next(iter(self._last_known))]
-        self._listeners.tell()
+        self._listeners.notify()
 
 
 def parse_service_info(bookie_id: str, data: bytes) -> BookieAddress | None:

@@ -180,13 +180,13 @@ class Listeners(Generic[P]):
         self._all[key] = callback
         return _Cancellation(self._all, key)
 
-    def tell(self, *arguments: P.args, **named: P.kwargs) -> None:
+    def notify(self, *arguments: P.args, **named: P.kwargs) -> None:
         """Call each back, soon; who cancels before that is not called."""
         loop = asyncio.get_running_loop()
         for key, callback in self._all.items():
             loop.call_soon(self._call, key, functools.partial(callback, *arguments, **named))
 
-    def tell_now(self, *arguments: P.args, **named: P.kwargs) -> None:
+    def notify_now(self, *arguments: P.args, **named: P.kwargs) -> None:
         """Call each back, in this turn of the loop."""
         for key, callback in list(self._all.items()):
             try:

@@ -254,7 +254,7 @@ class PersistentWatch(Generic[S]):
                 if self._callback is not None and (has_fired or state != self._reported):
                     self._reported = state
                     # Not from here: what a callback raises is the loop's to report, not this watch's end.
-                    asyncio.get_running_loop().call_soon(self._tell, state)
+                    asyncio.get_running_loop().call_soon(self._notify, state)
         except ClosedClientError:
             return
         except BookKeeperError as error:
@@ -264,7 +264,7 @@ class PersistentWatch(Generic[S]):
         finally:
             self._reading = None
 
-    def _tell(self, state: S) -> None:
+    def _notify(self, state: S) -> None:
         if self._callback is not None:
             self._callback(state)
 
@@ -609,4 +609,4 @@ class KazooZnodes:
                 watch.refresh()  # kazoo forgets its watches with the connection
         else:
             self._connected.clear()
-        self._listeners.tell(state)
+        self._listeners.notify(state)

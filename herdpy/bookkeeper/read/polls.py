@@ -237,7 +237,7 @@ class Polls:
             bookie_id = candidates.pop(0)
             self._poll(bookie_id, max(before, self._hints.get(bookie_id, NO_ENTRY)))
         if not polls:
-            self._tell_vain()
+            self._note_in_vain()
         elif len(polls) < self._wanted:
             # Others, which have not heard of the ledger yet, may be first to have news.
             self._wake_in(2 * self._settings.backoff_first_s)
@@ -270,14 +270,14 @@ class Polls:
         candidates = [one for one in self._ordered() if one not in self._polls and one not in self._spent]
         if not candidates:
             self.stop()
-            self._tell_vain()
+            self._note_in_vain()
             return
         self._poll(candidates[0], self._next_id - 1)
         self._join_s *= 2
         if len(candidates) > 1:
             self._wake_in(self._join_s)
 
-    def _tell_vain(self) -> None:
+    def _note_in_vain(self) -> None:
         self.in_vain = True
         self._view.wake()
 
@@ -335,7 +335,7 @@ class Polls:
         self._order.doubt(question.bookie_id)
         self._log(question.bookie_id, error)
         if not self._proof_ended(question):
-            self._tell_vain()
+            self._note_in_vain()
 
     def _proof_ended(self, question: LacQuestion) -> bool:
         """If there are hints above what is proven now, have another bookie prove its own; whether one can."""

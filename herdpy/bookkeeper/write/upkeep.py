@@ -223,7 +223,7 @@ class ExplicitLac:
         self._interval_s = interval_s
         self._reported = -1
         self._timer: asyncio.TimerHandle | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
 
     def lac_moved(self) -> None:
         """Arm the timer. Called for every confirmation, so it does little."""
@@ -236,20 +236,20 @@ class ExplicitLac:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
     def _tick(self) -> None:
         self._timer = None
         pipeline = self._pipeline
         if pipeline.lac <= max(pipeline.carried, self._reported):
             return
-        if self._telling is not None and not self._telling.done():
+        if self._sending is not None and not self._sending.done():
             self.lac_moved()
             return
-        self._telling = asyncio.get_running_loop().create_task(self._tell(pipeline.lac))
+        self._sending = asyncio.get_running_loop().create_task(self._send_lac(pipeline.lac))
 
-    async def _tell(self, lac: int) -> None:
+    async def _send_lac(self, lac: int) -> None:
         body = self._digest.seal_lac(self._ledger_id, lac)
         before, self._reported = self._reported, lac
         answers = await asyncio.gather(

@@ -586,10 +586,10 @@ class LeaderFinder:
     def _is_alive(self, host: Host) -> bool:
         """Whether a server that is silent answers somebody else; not if another one leads meanwhile."""
 
-        def tells(who: Host, conn: Any, _others: object) -> bool:
+        def decides(who: Host, conn: Any, _others: object) -> bool:
             return who == host or not (self.follower_will_do or _follows(conn))
 
-        search = self._search(tells, patient=True)
+        search = self._search(decides, patient=True)
         try:
             found = search.run(time.monotonic() + _PROBE_TIMEOUT_S)
         except Refused:  # it answered

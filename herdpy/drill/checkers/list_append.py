@@ -358,12 +358,12 @@ class Dependencies:
     def _is_unseen(self, key: str, element: Element) -> bool:
         return element in self.lists.unseen.get(key, ())
 
-    def tell(self, cycle: list[Arrow]) -> str:
+    def describe(self, cycle: list[Arrow]) -> str:
         """A cycle in words, its transactions as T1, T2, ... in the order of the arrows."""
         names = {node: f"T{index}" for index, (node, _, _) in enumerate(cycle, 1)}
-        return "; ".join(self._tell(arrow, names) for arrow in cycle)
+        return "; ".join(self._described(arrow, names) for arrow in cycle)
 
-    def _tell(self, arrow: Arrow, names: dict[int, str]) -> str:
+    def _described(self, arrow: Arrow, names: dict[int, str]) -> str:
         before, after, link = arrow
         first, second = names[before], names[after]
         if link == Dependency.PROCESS:
@@ -466,4 +466,4 @@ def _anomaly(dependencies: Dependencies, shape: CycleShape, cycle: list[Arrow]) 
     elif dependencies.shows_lost_append(cycle):
         kind = "lost append"
     operations = [dependencies.lists.transactions[node].operation for node, _, _ in cycle]
-    return Anomaly(kind, dependencies.tell(cycle), operations)
+    return Anomaly(kind, dependencies.describe(cycle), operations)

@@ -61,7 +61,7 @@ class LoseBookieDisk(Fault):
             lambda: not asyncio.run(ledgers_with(view.bookkeeper_uri, bookie_id)),
             f"auto recovery did not copy all that {name} had",
         )
-        self.tell(f"no ledger needs {name} any more")
+        self.note(f"no ledger needs {name} any more")
         control.start(name)
 
 
@@ -101,7 +101,7 @@ class EmptyBookie(Fault):
         view.await_status(
             leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
         )
-        self.tell(f"{', '.join(away)} killed, and the log goes on with two bookies")
+        self.note(f"{', '.join(away)} killed, and the log goes on with two bookies")
         for name in (*servers, lost):
             control.kill(name)
         control.wipe(lost)
@@ -136,7 +136,7 @@ class LoseLeaderDisk(Fault):
         for follower in followers:
             self._undo.callback(control.start, follower)
             control.kill(follower)
-        self.tell(f"{', '.join(followers)} are killed")
+        self.note(f"{', '.join(followers)} are killed")
         before = view.replica_status(leader)["log_end"]
         view.await_status(
             leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
@@ -145,7 +145,7 @@ class LoseLeaderDisk(Fault):
         self._undo.callback(control.start, leader)
         control.kill(leader)
         control.wipe(leader)
-        self.tell(f"{leader}, the leader, is killed at {after} or later, and its disk is wiped")
+        self.note(f"{leader}, the leader, is killed at {after} or later, and its disk is wiped")
         for follower in followers:
             control.start(follower, wait=False)
         new = view.await_leader(other_than=leader)
@@ -237,7 +237,7 @@ class SlowDisk(Fault):
                 control.resume(bookie)
                 over.wait(self._GOING_S)
         except ControlError as error:
-            self.tell(f"{bookie} is no longer made slow: {error}")
+            self.note(f"{bookie} is no longer made slow: {error}")
 
 
 async def ledgers_with(uri: str, bookie_id: str) -> list[int]:
@@ -366,7 +366,7 @@ class BitRot(Fault):
         before = view.replica_status(follower)["seedings"]
         rows = view.run(leader, f"CHECK TABLESPACE {view.tablespace}")
         wrong = {(relation, node) for relation, node, _rows, _sum, same in rows if not same}
-        self.tell(f"CHECK TABLESPACE finds {sorted(wrong)}")
+        self.note(f"CHECK TABLESPACE finds {sorted(wrong)}")
         if wrong != {(self._table, follower)}:
             text = f"{self._table} differs on {follower}, CHECK TABLESPACE reports {sorted(wrong)}"
             self._anomalies.append(Anomaly("damage not noticed", text))
@@ -380,7 +380,7 @@ class BitRot(Fault):
         """The replica noticed it itself, and got another's state."""
         opened = ("follower", "leader")
         found = view.await_status(self._rotten, lambda one: one["role"] in opened, "come back")
-        self.tell(f"{self._rotten} was seeded {found['seedings']} times: {found['problem']}")
+        self.note(f"{self._rotten} was seeded {found['seedings']} times: {found['problem']}")
         if not found["seedings"]:
             text = f"{self._rotten} went on with a damaged store: {found}"
             self._anomalies.append(Anomaly("damage not noticed", text))

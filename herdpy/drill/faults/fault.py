@@ -41,7 +41,7 @@ class Fault(ABC):
 
     hold_s: how long the runner waits between `begin` and `end`, unless another time is given.
     least_s: what is shorter shows nothing; a storm may make it last anything from there on.
-    tell: is called with a line for each thing that happens; the runner makes events of kind "note" of them.
+    note: is called with a line for each thing that happens; the runner makes events of kind "note" of them.
     mark: is called by a fault that is made of others when one of them begins or ends: with the kind of event
         ("fault-begin", "fault-end"), its name, and what happened.
     poise: connects more clients of every workload to one server alone, by its name: see `Poised`.
@@ -55,7 +55,7 @@ class Fault(ABC):
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
-        self.tell: Callable[[str], None] = lambda _text: None
+        self.note: Callable[[str], None] = lambda _text: None
         self.mark: Callable[[str, str, str], object] = lambda _kind, _fault, _text: None
         self.poise: Callable[[str], Poised] = lambda _server: Poised(_nothing, _nothing)
         self._undo = ExitStack()

@@ -112,7 +112,7 @@ class PartitionPreferredLeader(PartitionLeader):
 
     def _await_return(self, view: ClusterObserver, leader: str) -> None:
         view.await_status(leader, lambda one: one["role"] == "leader", "lead again when it was healed")
-        self.tell(f"{leader} leads again")
+        self.note(f"{leader} leads again")
 
 
 def _preferred(view: ClusterObserver) -> str | None:

@@ -188,10 +188,10 @@ class RollingRestart(Fault):
         for name in names:
             self._undo.callback(control.start, name)
             control.stop(name)
-            self.tell(f"{name} is stopped")
+            self.note(f"{name} is stopped")
             control.start(name)
             view.await_following()
-            self.tell(f"{name} is back")
+            self.note(f"{name} is back")
         return f"{', '.join(names)} are restarted"
 
 

@@ -98,7 +98,7 @@ class Storm(Fault):
         bag = Bag(able, self.chance)
         thread = threading.Thread(target=self._blow, args=(control, short, bag), name="storm")
         self._undo.callback(self._calm)
-        self._undo.callback(self._tell_what_never_came, bag)
+        self._undo.callback(self._note_what_never_came, bag)
         self._undo.callback(thread.join)
         self._undo.callback(self._over.set)
         thread.start()
@@ -122,7 +122,7 @@ class Storm(Fault):
         """One fault from its beginning to its end, perhaps with another within."""
         kind = bag.deal()
         fault = kind(self.chance)
-        fault.tell, fault.poise = self.tell, self.poise
+        fault.note, fault.poise = self.note, self.poise
         lasts_s = self.chance.uniform(fault.least_s, max(fault.least_s, _LONGEST_S))
         has_second = not is_inner and self.chance.random() < _SECOND_ONE
         text: str | None = None
@@ -130,7 +130,7 @@ class Storm(Fault):
             try:
                 text = fault.begin(control, view)
             except (ViewError, ControlError, IndexError) as error:
-                self.tell(f"no {kind.name} just now: {error}")
+                self.note(f"no {kind.name} just now: {error}")
                 return
             self.mark("fault-begin", kind.name, text)
             self._over.wait(lasts_s)
@@ -141,10 +141,10 @@ class Storm(Fault):
             if text is not None:
                 self.mark("fault-end", kind.name, f"{kind.name} is over")
 
-    def _tell_what_never_came(self, bag: Bag) -> None:
+    def _note_what_never_came(self, bag: Bag) -> None:
         if bag.waiting:
             names = sorted(kind.name for kind in bag.waiting)
-            self.tell(f"the storm was too short for {', '.join(names)}")
+            self.note(f"the storm was too short for {', '.join(names)}")
 
     def _calm(self) -> None:
         if self._failed is not None:

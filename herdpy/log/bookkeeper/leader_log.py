@@ -55,7 +55,7 @@ class Acknowledger:
     def __init__(self, hook: Acknowledge | None) -> None:
         self._hook = hook
 
-    def tell(self, appends: Sequence[Append], lsn: LSN) -> None:
+    def acknowledge(self, appends: Sequence[Append], lsn: LSN) -> None:
         """Have the hook know that these took effect at ``lsn``; raises what it raises."""
         for append in appends:
             append.lsn = lsn
@@ -274,7 +274,7 @@ class LeaderLog(LoopLog):
             appends = entry.appends
             if appends:
                 try:
-                    self._acknowledger.tell(appends, entry.lsn)
+                    self._acknowledger.acknowledge(appends, entry.lsn)
                 except BaseException as error:
                     self.lose(self._acknowledger.break_down(appends, error))
                     raise

@@ -289,7 +289,7 @@ class Succession:
         if end != last.entry_id:
             raise LogError(f"ledger {last.ledger_id} was closed at entry {end}, but {last} is confirmed")
         await self._ledgers.settle(writer.ledger_id, end, writer.metadata.length_bytes, crc)
-        self._tell_settled()
+        self._wake_settled()
         await self._ledgers.sweep_unlisted()
 
     async def roll(self) -> None:
@@ -307,7 +307,7 @@ class Succession:
         if self._stopped:
             raise LogWriteError("the log ended before the ledger was closed")
 
-    def _tell_settled(self) -> None:
+    def _wake_settled(self) -> None:
         settled, self._settled = self._settled, asyncio.Event()
         settled.set()
 
@@ -362,7 +362,7 @@ class Succession:
                 if again:  # a new ledger failed before anything was written to it
                     await asyncio.sleep(PAUSE_S)
                 await self._ledgers.settle(writer.ledger_id, end, length, crc)
-                self._tell_settled()
+                self._wake_settled()
                 following = self._sender.following or await make(self._ledgers)
                 self._sender.following = None
         except TimeoutError:

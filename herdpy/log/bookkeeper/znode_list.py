@@ -404,19 +404,19 @@ class _ListWatch:
     ) -> None:
         self._list = ledger_list
         self._callback = callback
-        self._telling: asyncio.Task[None] | None = None
+        self._delivery: asyncio.Task[None] | None = None
         self._watch = znodes.watch_data(ledger_list.path, self._changed)
 
     def cancel(self) -> None:
         """See ``Watch``."""
         self._watch.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._delivery is not None:
+            self._delivery.cancel()
 
     def _changed(self, znode: Znode | None) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+        if self._delivery is not None:
+            self._delivery.cancel()
+            self._delivery = None
         if znode is None or not znode.data:
             self._callback(None)
             return
@@ -428,9 +428,9 @@ class _ListWatch:
         if state is not None:
             self._callback(state)
         else:
-            self._telling = asyncio.get_running_loop().create_task(self._tell(znode), name="ledger list")
+            self._delivery = asyncio.get_running_loop().create_task(self._deliver(znode), name="ledger list")
 
-    async def _tell(self, znode: Znode) -> None:
+    async def _deliver(self, znode: Znode) -> None:
         state: LedgerListState | CorruptLedgerError
         try:
             found = await self._list.of(znode)

@@ -346,7 +346,7 @@ class ModelZnodes:
         """The connection breaks; the session lives on unless the client stays away for too long."""
         if self.state is ZooKeeperState.CONNECTED and not self._closed:
             self._connected.clear()
-            self._tell(ZooKeeperState.SUSPENDED)
+            self._notify(ZooKeeperState.SUSPENDED)
             self._beat_in(self._zookeeper.rng.uniform(0, _RETRY_S))
 
     def on_session(self, callback: Callable[[ZooKeeperState], None]) -> Watch:
@@ -363,12 +363,12 @@ class ModelZnodes:
         if not self._zookeeper.is_alive(self._session):
             if self._session:
                 self._connected.clear()
-                self._tell(ZooKeeperState.LOST)
+                self._notify(ZooKeeperState.LOST)
             self._session = self._zookeeper.new_session(self.timeout_s)
         self._zookeeper.heartbeat(self._session)
         if self.state is not ZooKeeperState.CONNECTED:
             self._connected.set()
-            self._tell(ZooKeeperState.CONNECTED)
+            self._notify(ZooKeeperState.CONNECTED)
             for watch in list(self._watches):
                 self._schedule(watch)
         self._beat_in(self.timeout_s / 3)
@@ -379,7 +379,7 @@ class ModelZnodes:
         if not self._closed and not self._frozen:
             self._beat = self._loop.call_later(delay_s, self._heartbeat)
 
-    def _tell(self, state: ZooKeeperState) -> None:
+    def _notify(self, state: ZooKeeperState) -> None:
         if state is not self.state:
             self.state = state
             for callback in list(self._listeners):

@@ -115,8 +115,8 @@ class Reports:
         self._keep_s = keep_s
         self._instance = instance
         self._now = ReplicaRecord(node=node, instance=instance, state="starting")
-        self._told: ReplicaRecord | None = None
-        self._told_in = 0  # session
+        self._written: ReplicaRecord | None = None
+        self._written_in = 0  # session
         self._kept_at_s = -1e9
         self.kept = ""
         self._changed = asyncio.Event()
@@ -181,7 +181,7 @@ class Reports:
             async with asyncio.timeout(_RETRY_S):
                 if forget:
                     await self._delete(self._position_path)
-                elif self._told is not None and self._told.durable != START:
+                elif self._written is not None and self._written.durable != START:
                     await self.keep_now()
                 await self._delete(self._replica_path)
         except (BookKeeperError, NoNodeError, TimeoutError) as error:
@@ -206,7 +206,7 @@ class Reports:
             try:
                 self._urgent.clear()
                 self._changed.clear()
-                await self._tell()
+                await self._write_record()
                 if loop.time() - self._kept_at_s >= self._keep_s and self._now.durable != START:
                     await self.keep_now()
                 wait_s = self._report_s
@@ -214,7 +214,7 @@ class Reports:
                 return
             except (BookKeeperError, GivenUpError, NoNodeError) as error:
                 _log.info("position not reported", extra={"path": self._replica_path, "reason": str(error)})
-                self._told_in = 0
+                self._written_in = 0
                 wait_s = _RETRY_S
             await self._pause(self._urgent, wait_s)
             await self._pause(self._changed, max(self._kept_at_s + self._keep_s - loop.time(), 0.0))
@@ -226,19 +226,19 @@ class Reports:
         except TimeoutError:
             pass
 
-    async def _tell(self) -> None:
+    async def _write_record(self) -> None:
         record, number = self._now, self._session.number
-        if record == self._told and self._told_in == number:
+        if record == self._written and self._written_in == number:
             return
         data = encode(msgspec.structs.replace(record, updated_us=now_us()))
-        if self._told_in != number:
+        if self._written_in != number:
             await self._make(data, number)
         else:
             try:
                 await self._znodes.set(self._replica_path, data, ANY_VERSION)
             except NoNodeError:
                 await self._make(data, number)
-        self._told, self._told_in = record, number
+        self._written, self._written_in = record, number
 
     async def _make(self, data: bytes, number: int) -> None:
         """Make the znode in this session; another's under this node's id is a former session's."""

@@ -203,7 +203,9 @@ async def published_of(
     return found if found is not None and found.url == info.snapshot_url else None
 
 
-async def tell_published(znodes: Znodes, paths: TablespacePaths, record: PublishedRecord) -> PublishedRecord:
+async def record_published(
+    znodes: Znodes, paths: TablespacePaths, record: PublishedRecord
+) -> PublishedRecord:
     """Put a record in the place of an older one; returns what is there then.
 
     One that tells of a newer snapshot at the same place stays: who wrote it held the znode after us.

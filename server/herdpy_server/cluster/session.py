@@ -44,7 +44,7 @@ class ZooKeeperSession:
         if state is ZooKeeperState.LOST:
             self.number += 1
         self.state = state
-        self._listeners.tell_now(state)
+        self._listeners.notify_now(state)
 
 
 def watched_records(

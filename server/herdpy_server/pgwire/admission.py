@@ -60,7 +60,7 @@ class SessionAdmission:
                 f'permission denied for database "{start.database}"',
                 detail="User does not have CONNECT privilege.",
             )
-        session.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
+        session.settings.set_shown({"is_superuser": "on" if effective_role.is_superuser else "off"})
         return session
 
     def _check_role(self, user: str) -> None:
@@ -92,7 +92,7 @@ class SessionAdmission:
             port=peer.peer_port,
         )
         conversation.entry = entry
-        conversation.session.settings.tell(
+        conversation.session.settings.set_shown(
             {
                 "max_connections": str(context.settings.max_connections),
                 "port": str(context.port),

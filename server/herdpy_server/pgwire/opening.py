@@ -131,12 +131,12 @@ class Opening:
         self._is_refused = True
         if isinstance(error, FatalError) and self._start is not None:
             try:
-                self._tell("refused", error.error.sqlstate)
+                self._record_event("refused", error.error.sqlstate)
             except SqlError:
                 logger.error("a refusal is not in the audit log")
         self._connection.refuse(error)
 
-    def _tell(self, event: str, sqlstate: str = "") -> None:
+    def _record_event(self, event: str, sqlstate: str = "") -> None:
         """Write it to the audit log. SqlError 58030 where that fails."""
         connection, start = self._connection, self._start
         auditor = connection.context.registry.auditor
@@ -336,7 +336,7 @@ class Opening:
         connection.send(backend.AUTHENTICATION_OK)
         for name, value in start.settings().items():
             session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
-        self._tell("login")
+        self._record_event("login")
         conversation = Conversation(connection, session, HANDLERS, self._admission.left)
         entry = self._admission.enter(conversation, start)
         self._over()

@@ -112,7 +112,7 @@ class Logs:
         self._writer.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
         self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(_QUEUE_RECORDS)
         self._queue = _Queue(self._records)
-        self._told_dropped = 0
+        self._reported_dropped = 0
         self._levels: dict[str, str] = {}
         self._level = "info"
         self._thread = threading.Thread(target=self._run, name="herdpy-logs", daemon=True)
@@ -163,13 +163,13 @@ class Logs:
         while (record := self._records.get()) is not None:
             self._write(record)
             if self._records.empty():
-                self._tell_dropped()
-        self._tell_dropped()
+                self._report_dropped()
+        self._report_dropped()
 
-    def _tell_dropped(self) -> None:
-        missing = self._queue.dropped - self._told_dropped
+    def _report_dropped(self) -> None:
+        missing = self._queue.dropped - self._reported_dropped
         if missing:
-            self._told_dropped += missing
+            self._reported_dropped += missing
             said = ("%d records were dropped", (missing,), None)
             self._write(logging.LogRecord("herdpy.logs", logging.WARNING, __file__, 0, *said))
 

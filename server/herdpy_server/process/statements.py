@@ -96,7 +96,7 @@ class StatementStatistics:
         else:
             self._count_error(kind, error)
         if seconds >= self._threshold_s:
-            self._tell(text, seconds, rows, error)
+            self._log_slow(text, seconds, rows, error)
 
     def _kind(self, text: str) -> KindStatistics:
         name = kind_of(text)
@@ -119,7 +119,7 @@ class StatementStatistics:
             state = "other"
         self.errors[state] = self.errors.get(state, 0) + 1
 
-    def _tell(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
+    def _log_slow(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
         self.slow += 1
         fields: dict[str, object] = {"seconds": round(seconds, 6), "rows": rows}
         if error is not None:

@@ -203,7 +203,7 @@ class Shelf:
     floor: LSN
 
 
-Tell = Callable[[Shelf], Awaitable[object]]
+RecordShelf = Callable[[Shelf], Awaitable[object]]
 
 
 async def publish_and_prune(
@@ -211,19 +211,19 @@ async def publish_and_prune(
     moment_of: MomentOf,
     retention: Retention,
     leased: Leased,
-    tell: Tell,
+    record: RecordShelf,
     report: ReportProgress,
 ) -> Published:
-    """Publish, tell what readers may begin from now on, and only then remove the rest.
+    """Publish, record what readers may begin from now on, and only then remove the rest.
 
     A reader leases a snapshot first and looks after that whether it is still recorded; here its record
     is removed first, and leases are looked at after that. Whichever comes second sees the other, so what a
-    reader believes to hold is not removed. Raises as ``process.publish``, and as ``leased`` and ``tell``.
+    reader believes to hold is not removed. Raises as ``process.publish``, and as ``leased`` and ``record``.
     """
 
     async def decide(done: Published, found: Snapshots) -> Collection[LSN]:
         shelf = _chosen(order, retention, done, found, await leased())
-        await tell(shelf)
+        await record(shelf)
         return [lsn for lsn, _time in _chosen(order, retention, done, found, await leased()).snapshots]
 
     return await publish(order, moment_of, decide, report)

@@ -349,11 +349,11 @@ class _News:
         self.states: dict[str, str] = {}
         self.changed = asyncio.Event()
 
-    def tell_leader(self, znode: Znode | None) -> None:
+    def set_leader(self, znode: Znode | None) -> None:
         self.leader = _read(LeaderRecord, self.paths.leader, znode)
         self.changed.set()
 
-    def tell_replica(self, node: str, znode: Znode | None) -> None:
+    def set_replica(self, node: str, znode: Znode | None) -> None:
         record = _read(ReplicaRecord, f"{self.paths.replicas}/{node}", znode)
         self.states[node] = "" if record is None else record.state
         self.changed.set()
@@ -377,12 +377,12 @@ async def await_leader(
 ) -> str | None:
     """Who leads, once ``node`` does (None: anybody); None when the time is over."""
     news = _News(paths)
-    watches: dict[str, Watch] = {"": znodes.watch_data(paths.leader, news.tell_leader)}
+    watches: dict[str, Watch] = {"": znodes.watch_data(paths.leader, news.set_leader)}
     try:
         async with asyncio.timeout(timeout_s):
             while not news.leads(node):
                 for name in {one for one in (node, news.leader and news.leader.node) if one} - watches.keys():
-                    changed = functools.partial(news.tell_replica, name)
+                    changed = functools.partial(news.set_replica, name)
                     watches[name] = znodes.watch_data(f"{paths.replicas}/{name}", changed)
                 await news.changed.wait()
                 news.changed.clear()

@@ -148,12 +148,12 @@ class ReplicaChecker:
                 named = names(snapshot.catalog)
                 snapshot.close()
                 leave()
-            await self._tell(number, lsn, found)
+            await self._report_sums(number, lsn, found)
             return _Found(lsn, tuple(found), named)
 
         return find()
 
-    async def _tell(self, number: int, lsn: LSN, found: Sequence[Sum]) -> None:
+    async def _report_sums(self, number: int, lsn: LSN, found: Sequence[Sum]) -> None:
         path = self._path(number)
         node = self._replica.host.node
         rows = tuple((one.relation, one.rows, f"{one.checksum:016x}") for one in found)

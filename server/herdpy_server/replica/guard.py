@@ -203,7 +203,7 @@ class ReplicaGuard:
         leader = self.leader
         if leader is None or self.lease is not None:
             return ""
-        self.without_leader.tell(client, leader)
+        self.without_leader.note(client, leader)
         return leader.node if leader.sql is None else f"{leader.node} {leader.sql}"
 
     def _leader_changed(self, wanted: ReadLevel) -> SqlError:
@@ -318,7 +318,7 @@ class ClientsWithoutLeader:
         self._said: dict[str, tuple[float, float]] = {}  # first and last time of each
         self._later: asyncio.TimerHandle | None = None
 
-    def tell(self, client: str, leader: LeaderRecord) -> None:
+    def note(self, client: str, leader: LeaderRecord) -> None:
         """A client says that it cannot reach this leader."""
         if self._leader != (leader.node, leader.epoch):
             self._leader = (leader.node, leader.epoch)

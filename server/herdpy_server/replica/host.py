@@ -26,7 +26,7 @@ from herdpy.log.lsn import LSN
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.lac_reports import Reports
-from herdpy_server.replica.seeding import Seeded, Tell
+from herdpy_server.replica.seeding import ReportSeeding, Seeded
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
@@ -147,7 +147,7 @@ class BookieReach:
             if one not in self._asked and loop.time() >= self._due_s.get(one, 0.0):
                 self._unanswered_s.setdefault(one, loop.time())
                 self._asked[one] = loop.create_task(self._ask(one), name="reach asks")
-        self.listeners.tell()
+        self.listeners.notify()
 
     def _note_traffic(self) -> None:
         """Whoever was heard has answered; when it was not asked, this node has work with it."""
@@ -210,7 +210,7 @@ class NodeThreads:
         self.checkpoints.shutdown(wait=False)
 
 
-Seed = Callable[[TablespaceInfo, Path, Tell, LSN], Awaitable[Seeded]]
+Seed = Callable[[TablespaceInfo, Path, ReportSeeding, LSN], Awaitable[Seeded]]
 """``Seeding.seed``."""
 
 

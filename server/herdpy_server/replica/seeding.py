@@ -80,7 +80,7 @@ _LEASE_S = 120.0
 _TELL_S = 5.0
 _FOLLOWS, _LEADS = ReplicaState.FOLLOWING.value, ReplicaState.LEADING.value
 
-Tell = Callable[[SeedingProgress], object]
+ReportSeeding = Callable[[SeedingProgress], object]
 
 
 class NoDonorError(SqlError):
@@ -141,7 +141,9 @@ class Seeding:
         self._credentials = credentials
         self._proof = partial(secret.proof, node)
 
-    async def seed(self, info: TablespaceInfo, directory: Path, tell: Tell, least: LSN = START) -> Seeded:
+    async def seed(
+        self, info: TablespaceInfo, directory: Path, report: ReportSeeding, least: LSN = START
+    ) -> Seeded:
         """Get the store of another replica into ``directory``.
 
         Args:
@@ -160,7 +162,7 @@ class Seeding:
         for donor in donors:
             resumed = kept.snapshot if kept is not None and kept.donor == donor.node else None
             try:
-                return await self._from(info, donor, resumed, directory, tell, least)
+                return await self._from(info, donor, resumed, directory, report, least)
             except (RemoteError, SnapshotDamagedError, PositionTrimmedError, _OlderError) as error:
                 failures.append(f"{donor.node}: {error}")
                 logger.warning(
@@ -200,12 +202,12 @@ class Seeding:
         donor: ReplicaRecord,
         resumed: str | None,
         directory: Path,
-        tell: Tell,
+        report: ReportSeeding,
         least: LSN,
     ) -> Seeded:
         address = self._coordination.membership.nodes[donor.node].grpc
         assert address is not None
-        tell(SeedingProgress(donor.node, 0, 0))
+        report(SeedingProgress(donor.node, 0, 0))
         paths = self._coordination.layout.tablespace(info.name)
         place = await asyncio.to_thread(self._credentials.place, address, self._proof)
         async with SnapshotClient(place) as client:
@@ -221,7 +223,7 @@ class Seeding:
                     await asyncio.to_thread(_clear, directory)
                     await client.release(snapshot)
                     raise
-                progress = _Progress(info.name, donor.node, tell)
+                progress = _Progress(info.name, donor.node, report)
                 await self._download(client, snapshot, lease, directory / DATA, progress)
                 with contextlib.suppress(RemoteError):  # it expires
                     await client.release(snapshot)
@@ -293,14 +295,14 @@ def _may_go_on(error: Exception) -> bool:
 class _Progress:
     """Tells how much has arrived: to the replica each time, to the log now and then."""
 
-    def __init__(self, tablespace: str, donor: str, tell: Tell) -> None:
+    def __init__(self, tablespace: str, donor: str, report: ReportSeeding) -> None:
         self._tablespace = tablespace
         self._donor = donor
-        self._tell = tell
+        self._report = report
         self._told_s = time.monotonic()
 
     def __call__(self, received: int, total: int) -> None:
-        self._tell(SeedingProgress(self._donor, received, total))
+        self._report(SeedingProgress(self._donor, received, total))
         if received == total or time.monotonic() - self._told_s >= _TELL_S:
             self._told_s = time.monotonic()
             logger.info(

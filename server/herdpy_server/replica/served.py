@@ -29,7 +29,7 @@ from herdpy_server.cluster.readers import (
     found_lease,
     lease_reader,
     published_of,
-    tell_published,
+    record_published,
 )
 from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
@@ -193,7 +193,7 @@ class BookKeeperLogBackend:
 
     async def keep_published(self, record: PublishedRecord) -> None:
         """See ``LogBackend``."""
-        await tell_published(self._znodes, self._paths, record)
+        await record_published(self._znodes, self._paths, record)
 
     def publishing_lock(self) -> PublishingMutex:
         """See ``LogBackend``."""

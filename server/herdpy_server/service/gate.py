@@ -93,7 +93,7 @@ class Callers:
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._checks = 0
 
-    def tell(self, kind: str, event: str, **fields: object) -> None:
+    def record_event(self, kind: str, event: str, **fields: object) -> None:
         """Record what a call does. SqlError 58030: it cannot be recorded, so it may not be done."""
         if self.auditor is not None:
             self.auditor.event(kind, event, fields)
@@ -331,17 +331,17 @@ class Gate(grpc.aio.ServerInterceptor):
             caller = await self._callers.judge(context)
         except SqlError as error:
             logger.info("a call of %s from %s is refused: %s", service, context.peer(), error.message)
-            self._tell("login", "refused", service, context, sqlstate=error.sqlstate)
+            self._record_event("login", "refused", service, context, sqlstate=error.sqlstate)
             raise
         CALLER.set(caller)
         needed = self._needs.get(service)
         if needed is None or not needed(caller):
             raise SqlError("42501", f'role "{caller.user}" may not call {service}')
-        self._tell("call", "call", service, context, user=caller.user)
+        self._record_event("call", "call", service, context, user=caller.user)
 
-    def _tell(self, kind: str, event: str, service: str, context: Context, **fields: object) -> None:
+    def _record_event(self, kind: str, event: str, service: str, context: Context, **fields: object) -> None:
         """Record it. SqlError 58030: it cannot be recorded."""
-        self._callers.tell(kind, event, service=service, address=context.peer(), **fields)
+        self._callers.record_event(kind, event, service=service, address=context.peer(), **fields)
 
     @asynccontextmanager
     async def _errors_to_caller(self, service: str, context: Context) -> AsyncIterator[None]:
@@ -362,7 +362,7 @@ class Gate(grpc.aio.ServerInterceptor):
         if error.sqlstate == "42501" and caller is not None:
             fields = {"user": caller.user, "sqlstate": error.sqlstate, "reason": error.message}
             try:
-                self._tell("call", "refused", service, context, **fields)
+                self._record_event("call", "refused", service, context, **fields)
             except SqlError as untold:
                 return untold
         return error

@@ -190,7 +190,9 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
             await may_load(session)  # who does not lead has no place for ledgers either, and says who does
             await self._permit(session, tablespace, load)
         user, mode = CALLER.get().user, load.mode.name.lower()
-        self._callers.tell("write", "load", user=user, database=tablespace, table=load.table, mode=mode)
+        self._callers.record_event(
+            "write", "load", user=user, database=tablespace, table=load.table, mode=mode
+        )
         source, ledgers = self._source(here, load.id, request.parts)
         publishing = Publishing(here.session(), load, source, ledgers)
         with _naming_leader(here):

@@ -252,7 +252,7 @@ class GrpcServer:
         caller, effective_roles = CALLER.get(), self._callers.effective_roles
         judge_table(catalog, table, "r", caller.effective_role, effective_roles.of_key, tablespace)
         name = f"{table.schema}.{table.name}"
-        self._callers.tell("read", "partitions", user=caller.user, database=tablespace, table=name)
+        self._callers.record_event("read", "partitions", user=caller.user, database=tablespace, table=name)
 
     def load_tls(self) -> None:
         """Read the files of TLS, again when they have changed. OSError when one cannot be read."""

@@ -150,7 +150,7 @@ class SnapshotPublishing:
         backend, settings = self._backend, self._backend.settings
         began_us = now_us()
 
-        async def tell(shelf: Shelf) -> None:
+        async def record(shelf: Shelf) -> None:
             newest = shelf.newest
             await backend.keep_published(
                 PublishedRecord(
@@ -173,7 +173,7 @@ class SnapshotPublishing:
 
             done = await self._with_store(
                 lambda order: publish_and_prune(
-                    order, moment, settings.retention, backend.leased, tell, report
+                    order, moment, settings.retention, backend.leased, record, report
                 ),
                 settings.url,
             )

@@ -221,7 +221,7 @@ class TransactionBlock:
         self.checked_role = None if effective_role.is_superuser and self.auditor is None else effective_role
         if self.transaction is not None:
             self.transaction.workspace.role = effective_role.key
-        self.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
+        self.settings.set_shown({"is_superuser": "on" if effective_role.is_superuser else "off"})
 
     def _take_role(self) -> None:
         """SET ROLE, or its end."""

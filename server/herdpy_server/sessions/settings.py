@@ -58,7 +58,7 @@ def one_of(*values: str) -> Callable[[str], str]:
     def check(value: str) -> str:
         lowered = value.lower()
         if lowered not in values:
-            raise ValueError(f"one of {', '.join(values)} is wanted")
+            raise ValueError(f"it must be one of {', '.join(values)}")
         return lowered
 
     return check
@@ -484,7 +484,7 @@ class Settings:
         self._defaults[name] = self._values[name] = kept
         self._derive()
 
-    def tell(self, values: Mapping[str, str]) -> None:
+    def set_shown(self, values: Mapping[str, str]) -> None:
         """Have SHOW say what the server is: of settings that cannot be changed."""
         self._defaults |= values
         self._values |= values

@@ -327,7 +327,7 @@ class Applier:
     def _sequence_advance(self, record: SequenceAdvance) -> None:
         self._memory.put(self._memory.head(record.sequence_id), SEQUENCE_KEY, record.state)
 
-    def _tells(self, record: Before | LoadDone | TablesChecksum) -> None:
+    def _notify(self, record: Before | LoadDone | TablesChecksum) -> None:
         """Nothing to change: for feeds, for who asks for the load again, for who compares replicas."""
 
 
@@ -347,10 +347,10 @@ _APPLY: dict[type[Record], Callable[..., None]] = {
     PutObject: Applier._put_object,
     DropObject: Applier._drop_object,
     SequenceAdvance: Applier._sequence_advance,
-    Before: Applier._tells,
+    Before: Applier._notify,
     LoadBatch: Applier._load_batch,
-    LoadDone: Applier._tells,
-    TablesChecksum: Applier._tells,
+    LoadDone: Applier._notify,
+    TablesChecksum: Applier._notify,
 }
 
 

@@ -224,7 +224,7 @@ class Store:
         records = [record for _lsn, one in transactions for record in one.records]
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
         self._apply(lsn, [(records, None)], named, _loads_of(transactions))
-        self._tell_checksums(one.records for _lsn, one in transactions)
+        self._report_checksums(one.records for _lsn, one in transactions)
 
     def apply_in_steps(
         self, lsn: LSN, transactions: Sequence[tuple[LSN, LoggedTransaction]]
@@ -248,7 +248,7 @@ class Store:
             except BaseException as error:
                 self.spoil(error)  # what is applied half is never written
                 raise
-        self._tell_checksums(one.records for _lsn, one in transactions)
+        self._report_checksums(one.records for _lsn, one in transactions)
 
     def apply_entry(
         self,
@@ -272,7 +272,7 @@ class Store:
             ApplyError: the records do not fit the state; it cannot be used any further.
         """
         self._apply(lsn, transactions, named, loads)
-        self._tell_checksums([records for records, _layer in transactions])
+        self._report_checksums([records for records, _layer in transactions])
 
     def _apply(
         self,
@@ -321,7 +321,7 @@ class Store:
             if catalog.roles is not before.roles:
                 self.on_roles()
 
-    def _tell_checksums(self, transactions: Iterable[Sequence[Record]]) -> None:
+    def _report_checksums(self, transactions: Iterable[Sequence[Record]]) -> None:
         for records in transactions:
             if len(records) == 1 and type(records[0]) is TablesChecksum:
                 self.on_checksum(records[0])

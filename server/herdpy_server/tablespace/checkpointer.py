@@ -92,7 +92,7 @@ class Checkpointer:
             self.seconds += time.monotonic() - began
             self.checkpoints += 1
             self.caught_up_at = began
-            self._tell_limits()
+            self._warn_of_limits()
             self.on_progress()
             self._keep_columns()
             if not trim:
@@ -107,7 +107,7 @@ class Checkpointer:
         except (OSError, lmdb.Error) as error:
             logger.warning("columns of tables are not kept in files: %s", error)
 
-    def _tell_limits(self) -> None:
+    def _warn_of_limits(self) -> None:
         """Warn of what is half used up, once for as long as it is."""
         near = {one.name: one for one in self._store.limits() if one.is_near}
         for name in near.keys() - self._near:

@@ -67,7 +67,7 @@ def run(this: JobRun) -> None:
             hint="--allow-gap continues after the gap. Archive more often, or retain the log for longer.",
         )
     if this.dry or not wanted:
-        this.tell(f"{len(wanted)} closed ledgers {'would be' if this.dry else 'are to be'} archived")
+        this.note(f"{len(wanted)} closed ledgers {'would be' if this.dry else 'are to be'} archived")
         return
     number = 1 if newest is None else newest.generation + 1
     name = arguments.run_id or new_run_id()
@@ -99,7 +99,7 @@ def run(this: JobRun) -> None:
     generations.publish(manifest)
     generations.sweep(keep=2)
     this.report |= {"generation": number, "lsn": str(manifest.lsn), "rows": manifest.fingerprint.rows}
-    this.tell(f"{len(wanted)} ledgers archived, up to {manifest.lsn}")
+    this.note(f"{len(wanted)} ledgers archived, up to {manifest.lsn}")
 
 
 def _lease(database: JobDatabase, after: LSN) -> Any:

@@ -130,19 +130,19 @@ def run(this: JobRun) -> None:
     this.report["columns"] = columns
     if this.dry:
         this.report["plan"] = {"statement": None, "columns": columns}
-        this.tell(f"would load columns {', '.join(columns)} into {arguments.table}")
+        this.note(f"would load columns {', '.join(columns)} into {arguments.table}")
         return
     fitting = loading.checked(rows, table, columns)
     wanted = _without_bad(this, fitting, load_id) if arguments.quarantine else loading.strict(fitting)
     if arguments.partitions:
         wanted = wanted.repartition(arguments.partitions)
-    this.tell(f"loading into {arguments.table} as {load_id}")
+    this.note(f"loading into {arguments.table} as {load_id}")
     writer = wanted.write.format("herdpy").options(**options, loadId=load_id)
     if arguments.mode == "overwrite":
         writer.mode("overwrite").save()
     else:
         writer.option("mode", arguments.mode).mode("append").save()
-    this.tell(f"loaded: {_outcome(this, options, load_id, wanted.columns)}")
+    this.note(f"loaded: {_outcome(this, options, load_id, wanted.columns)}")
 
 
 def _create(this: JobRun, source: loading.LoadSource, base: dict[str, str]) -> None:
@@ -161,7 +161,7 @@ def _create(this: JobRun, source: loading.LoadSource, base: dict[str, str]) -> N
     statement = loading.create_table(arguments.table, schema, arguments.key, dict(arguments.type))
     this.report["created"] = statement
     if this.dry:
-        this.tell(f"would make the table:\n{statement}")
+        this.note(f"would make the table:\n{statement}")
         this.report["plan"] = {"statement": statement, "columns": schema.names}
         return
     try:
@@ -183,7 +183,7 @@ def _without_bad(this: JobRun, fitting: DataFrame, load_id: str) -> DataFrame:
     if bad:
         aside.coalesce(1).write.mode("overwrite").json(place)
         this.report["quarantine"] = place
-        this.tell(f"{bad:,} bad rows are in {place}")
+        this.note(f"{bad:,} bad rows are in {place}")
     if arguments.max_bad is not None and bad > arguments.max_bad:
         raise JobError(
             f"{bad:,} rows are bad, more than --max-bad {arguments.max_bad:,}: nothing was loaded",

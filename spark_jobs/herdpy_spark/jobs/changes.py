@@ -140,7 +140,7 @@ def _await(this: JobRun, query: StreamingQuery) -> None:
                 shown = one["batchId"]
                 rows += one["numInputRows"]
                 if one["numInputRows"]:
-                    this.tell(f"batch {shown}: {one['numInputRows']:,} changes")
+                    this.note(f"batch {shown}: {one['numInputRows']:,} changes")
         this.report |= {"changes": rows, "batches": shown + 1}
         if over:
             return

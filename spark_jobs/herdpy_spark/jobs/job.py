@@ -43,12 +43,12 @@ class JobRun:
     Attributes:
         arguments: as the job's parser gave them.
         report: what the report will say; the job adds to it as it learns.
-        tell: shows a line of progress.
+        note: shows a line of progress.
     """
 
     arguments: argparse.Namespace
     report: dict[str, Any]
-    tell: Callable[[str], None]
+    note: Callable[[str], None]
     session: Callable[[], SparkSession]
     _spark: SparkSession | None = field(default=None, repr=False)
 

@@ -131,7 +131,7 @@ class JobProgress:
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def tell(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Show a line, with the seconds since the beginning."""
         if not self._quiet:
             sys.stderr.write(f"[{time.monotonic() - self._began:6.1f} s] {text}\n")
@@ -156,7 +156,7 @@ class JobProgress:
             )
             if text and text != shown:
                 shown = text
-                self.tell(text)
+                self.note(text)
 
     def __enter__(self) -> Self:
         return self
@@ -192,7 +192,7 @@ def main(job: SparkJob, argv: Sequence[str] | None = None) -> int:
     try:
         parsed = job_parser(job).parse_args(argv)
     except UsageError as error:
-        _tell(f"error: {error.message}\nHINT:  {error.hint}")
+        _print_note(f"error: {error.message}\nHINT:  {error.hint}")
         return USAGE
     code = _run(job, parsed, report)
     report |= {
@@ -204,7 +204,7 @@ def main(job: SparkJob, argv: Sequence[str] | None = None) -> int:
     try:
         _write(report, parsed.report)
     except OSError as error:
-        _tell(f"error: the report cannot be written: {error}")
+        _print_note(f"error: the report cannot be written: {error}")
         return code or FAILED
     return code
 
@@ -222,19 +222,19 @@ def _run(job: SparkJob, parsed: Any, report: dict[str, Any]) -> int:
 
     try:
         with progress:
-            job.run(JobRun(parsed, report, progress.tell, session))
+            job.run(JobRun(parsed, report, progress.note, session))
     except KeyboardInterrupt:
-        _tell("interrupted")
+        _print_note("interrupted")
         report["error"] = {"message": "interrupted"}
         return INTERRUPTED
     except JobError as error:
         report["error"] = {"message": error.message, "hint": error.hint}
-        _tell(f"error: {error.message}" + (f"\nHINT:  {error.hint}" if error.hint else ""))
+        _print_note(f"error: {error.message}" + (f"\nHINT:  {error.hint}" if error.hint else ""))
         return error.code
     except Exception as error:  # noqa: BLE001 - the edge of the program: whatever it was is shown and reported
         message = said(error)
         report["error"] = {"message": message, "type": type(error).__name__}
-        _tell(f"error: {message}")
+        _print_note(f"error: {message}")
         return FAILED
     finally:
         for one in ours:
@@ -263,6 +263,6 @@ def _write(report: dict[str, Any], to: str | None) -> None:
         Path(to).write_text(text)
 
 
-def _tell(text: str) -> None:
+def _print_note(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()

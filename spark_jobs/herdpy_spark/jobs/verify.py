@@ -79,7 +79,7 @@ def run(this: JobRun) -> None:
             + "; ".join(f"{name} {why}" for name, why in sorted(damaged.items())[:3]),
             hint="Run a full export.",
         )
-    this.tell(f"{len(manifest.files)} files hold the {manifest.fingerprint.rows:,} rows of the manifest")
+    this.note(f"{len(manifest.files)} files hold the {manifest.fingerprint.rows:,} rows of the manifest")
     if base:
         _compare(this, generations, manifest, base)
 
@@ -148,7 +148,7 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
         equal = found == manifest.fingerprint
         this.report |= {"equal": equal, "table_fingerprint": asdict(found), "compared_at": str(pinned.lsn)}
         if equal:
-            this.tell(f"the table at {pinned.lsn} has the same {found.rows:,} rows")
+            this.note(f"the table at {pinned.lsn} has the same {found.rows:,} rows")
             return
         stored = read_files(
             this.spark, generations.files(manifest), schema_of(manifest), manifest.file_format
@@ -156,7 +156,7 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
         shown = differences(pinned.frame, stored, manifest.key, arguments.show)
     this.report["differences"] = shown
     for one in shown:
-        this.tell(f"{one['which']}: {one['row']}")
+        this.note(f"{one['which']}: {one['row']}")
     raise JobError(
         f"the export differs from the table at {pinned.lsn}: {manifest.fingerprint.rows:,} rows there,"
         f" {found.rows:,} in the table"

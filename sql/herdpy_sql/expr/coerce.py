@@ -79,7 +79,7 @@ def coerce(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     if not castable(source, target, context):
         if context == "explicit":
             raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
-        raise SqlError("42804", f"expression is of type {source.name} where {target.name} is wanted")
+        raise SqlError("42804", f"expression is of type {source.name}, but {target.name} is required")
     if isinstance(expr, Const) and expr.value is None:
         return Const(target, None)
     return folded(

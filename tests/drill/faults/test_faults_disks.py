@@ -217,7 +217,7 @@ def test_a_short_storm(control: LocalControl, view: ClusterObserver):
     text: list[str] = []
     fault = Storm(Random(3))
     with writing(view, control.url), happening(fault, control, view):
-        fault.tell = text.append
+        fault.note = text.append
         assert await_until(lambda: sum("is over" in line for line in text) >= 3, PATIENCE_S)
     assert all(one.state == "running" for one in control.cluster.status().processes)
 

@@ -125,7 +125,7 @@ def happening(fault: Fault, control: LocalControl, view: ClusterObserver) -> Ite
     """The fault from its beginning to its end; what it says of itself."""
     assert fault.cannot(control, view) is None
     texts: list[str] = []
-    fault.tell = texts.append
+    fault.note = texts.append
     try:
         fault.prepare(control, view)
         yield fault.begin(control, view)

@@ -113,7 +113,7 @@ def _overwrite(
 ) -> None:
     with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
         facts |= {"kind": FULL, "lsn": str(pinned.lsn)}
-        this.tell(f"exporting {asked.subject} as it is at {pinned.lsn}")
+        this.note(f"exporting {asked.subject} as it is at {pinned.lsn}")
         writer = pinned.frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         with settings(this.spark, **_commit_settings(facts)):
             writer.save(table)
@@ -139,7 +139,7 @@ def _merge(
     at = generations.place(asked.to, this.spark)
     with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, facts["run_id"]) as found:
         changes = changeset.net(found.changes, schema, database.key)
-        this.tell(f"merging {changes.events:,} changes after {since} up to {found.upto}")
+        this.note(f"merging {changes.events:,} changes after {since} up to {found.upto}")
         check_definition(changes, this)
         facts |= {"kind": INCREMENTAL, "since": str(since), "lsn": str(found.upto), "changes": changes.events}
         with settings(this.spark, **_commit_settings(facts)):

@@ -28,7 +28,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
     generations = Generations(place(asked.to, None if local else this.spark))
     newest = generations.newest()
     if newest is not None and asked.run_id is not None and newest.run_id == asked.run_id:
-        this.tell(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")
+        this.note(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")
         this.report |= _summary(newest) | {"repeated": True}
         return
     database = JobDatabase(asked.base, asked.selection.get("table"))
@@ -41,7 +41,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
     generations.publish(manifest)
     generations.place.remove(SCRATCH)
     swept = generations.sweep(asked.keep)
-    this.tell(
+    this.note(
         f"generation {manifest.generation}: {manifest.fingerprint.rows:,} rows at {manifest.lsn}"
         f" in {len(manifest.files)} files; {len(swept)} old ones removed"
     )
@@ -61,10 +61,10 @@ def _full(
         _require_key(asked, key)
     if this.dry:
         this.report["plan"] = {"kind": FULL, "generation": number, "key": list(key)}
-        this.tell(f"would export {asked.subject} whole, as generation {number} of {asked.to}")
+        this.note(f"would export {asked.subject} whole, as generation {number} of {asked.to}")
         return None
     with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
-        this.tell(f"exporting {asked.subject} as it is at {pinned.lsn}")
+        this.note(f"exporting {asked.subject} as it is at {pinned.lsn}")
         writer, run_id = _writer(this, asked, generations)
         files = writer.write(number, pinned.frame)
         return _manifest(asked, number, FULL, pinned.lsn, pinned.schema, key, files, run_id, database)
@@ -85,7 +85,7 @@ def _incremental(
     number = newest.generation + 1
     if this.dry:
         this.report["plan"] = {"kind": INCREMENTAL, "generation": number, "since": str(newest.lsn)}
-        this.tell(f"would merge what has changed since {newest.lsn} into generation {number} of {asked.to}")
+        this.note(f"would merge what has changed since {newest.lsn} into generation {number} of {asked.to}")
         return None
     schema = StructType.fromJson(newest.schema)
     writer, run_id = _writer(this, asked, generations)
@@ -95,7 +95,7 @@ def _incremental(
             options[name] = asked.reading[name]
     with stretch(this.spark, options, newest.lsn, generations.place, run_id) as found:
         changes = changeset.net(found.changes, schema, key)
-        this.tell(f"merging {changes.events:,} changes after {newest.lsn} up to {found.upto}")
+        this.note(f"merging {changes.events:,} changes after {newest.lsn} up to {found.upto}")
         check_definition(changes, this)
         files = writer.merge(number, newest, schema, changes)
         this.report["changes"] = changes.events

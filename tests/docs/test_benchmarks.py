@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,13 @@ def test_a_part_of_a_benchmark_runs(script: str, part: str, tmp_path: Path) -> N
     lines = _figures(tmp_path, script, part)
     assert lines
     assert all(line["ours"] for line in lines)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(os.geteuid() != 0, reason="a memory cgroup needs root")
+def test_the_benchmark_of_cold_data_runs(tmp_path: Path) -> None:
+    assert all(line["ours"] for line in _figures(tmp_path, "cold"))
 
 
 @pytest.mark.soak

@@ -63,7 +63,7 @@ class Binder:
 
     def scope(self, parent: Scope | None) -> Scope:
         """A new scope inside ``parent``."""
-        return Scope(parent, numbering=self.numbering, queries=self.inner_query, clause="FROM", volatile=True)
+        return Scope(parent, numbering=self.numbering, queries=self.inner_query, clause="FROM")
 
     def query(self, node: Any, parent: Scope | None, *, settle: bool = True) -> Query:
         """A query inside ``parent``; ``settle``: its untyped columns become TEXT."""

@@ -93,7 +93,7 @@ def _query(binder: Binder, node: Any, parent: Scope | None, settle: bool) -> q.Q
 
 # ---------------------------------------------------------------------------- SELECT
 
-_NOT_READ = ("into", "hint", "qualify", "sample", "laterals", "match", "pivots", "connect", "prewhere")
+_NOT_READ = ("into", "qualify", "sample", "laterals", "match", "pivots", "connect", "prewhere")
 
 
 def _select(binder: Binder, node: Any, scope: Scope) -> q.Select:
@@ -125,6 +125,8 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[q.Output]:
     outputs: list[q.Output] = []
     for item in node.expressions:
         if isinstance(item, exp.Star):
+            if any(item.args.values()):
+                raise SqlError("0A000", "* with EXCEPT or REPLACE is not supported")
             outputs += _starred(binder, scope, None)
         elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
             outputs += _starred(binder, scope, identifier(item.args["table"]))
@@ -282,6 +284,8 @@ def _limit(binder: Binder, node: Any, scope: Scope) -> q.LimitClause:
         ties = options is not None and bool(options.args.get("with_ties"))
         count = _count(binder, limit.args.get("count") or exp.Literal.number(1), scope, "LIMIT")
     elif limit is not None:
+        if limit.args.get("offset") or limit.args.get("expressions"):
+            raise SqlError("42601", "LIMIT #,# syntax is not supported", hint="Use LIMIT and OFFSET.")
         count = _count(binder, limit.expression, scope, "LIMIT")
     skipped = _count(binder, offset.expression, scope, "OFFSET") if offset is not None else None
     return q.LimitClause(count, skipped, ties and count is not None)

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from herdpy_sql.bind import nodes as q
 from herdpy_sql.bind.bounds import note_bounds
-from herdpy_sql.catalog import ColumnOrigin, Table
+from herdpy_sql.catalog import ColumnOrigin, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import coerce, unify
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from herdpy_sql.bind.binder import Binder
+    from herdpy_sql.catalog import Catalog
     from herdpy_sql.expr.scope import Scope
 
 
@@ -114,11 +115,20 @@ def _table(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) ->
         handed = binder.given.get(name)
         if handed is not None and not sample:
             return _scan(binder, handed.table, own or name, [handed.names, listed], scope)
-    table = binder.catalog.find(schema, name)
-    if not isinstance(table, Table) or node.args.get("catalog"):
-        full = f"{schema}.{name}" if schema else name
-        raise SqlError("42P01", f'relation "{full}" does not exist')
+    table = _found(binder.catalog, schema, name, node.args.get("catalog"))
     return _scan(binder, table, own or name, [listed], scope, sample)
+
+
+def _found(catalog: Catalog, schema: str | None, name: str, database: object) -> Table:
+    """The table of that name. SqlError 42P01, 42809 where it is an index's."""
+    found = None if database else catalog.find(schema, name)
+    if isinstance(found, Table):
+        return found
+    if isinstance(found, Index):
+        detail = "This operation is not supported for indexes."
+        raise SqlError("42809", f'cannot open relation "{name}"', detail=detail)
+    shown = f"{schema}.{name}" if schema else name
+    raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
 
 
 def _scan(

@@ -595,21 +595,9 @@ EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
 # ---------------------------------------------------------------------------- of texts there are
 
 
-def comparable(emission: Emission, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
-    """Both sides as DuckDB text that compares as PostgreSQL compares ``a`` and ``b``."""
-    left, right = operate.comparable(symbol, entered(a), entered(b), emission.params)
-    emitter = Emitter(emission)
-    return comparison_texts(emission, left, emitter.emit(left), right, emitter.emit(right))
-
-
 def coerce(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
     return _changed(emission, x, lambda expr: coerced(expr, target, "implicit", emission.params))
-
-
-def settle_text(emission: Emission, x: Typed) -> Typed:
-    """TEXT where nothing else decides."""
-    return coerce(emission, x, TEXT) if x.unknown else x
 
 
 def _changed(emission: Emission, x: Typed, change: Callable[[n.Expr], n.Expr]) -> Typed:

@@ -37,11 +37,6 @@ def full_type(x: Typed) -> SqlType:
     return array_of(x.type, x.array) if x.array else x.type
 
 
-def types_of(*operands: Typed) -> list[SqlType]:
-    """:func:`full_type` of each."""
-    return [full_type(x) for x in operands]
-
-
 def used(emission: Emission, found: Resolved) -> str:
     """DuckDB's name of the function, noted among those that the query needs."""
     name = function_name(found)

@@ -64,8 +64,17 @@ def translate(
         SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
             and not supported.
     """
-    params = Params(param_types, MAX_PARAMETER)
-    bound, binder = bind_query(query, catalog, params, targets=targets, given=given, notes=notes)
+    bound = bind_query(query, catalog, Params(param_types), targets=targets, given=given, notes=notes)
+    return emitted(query, *bound, context=context)
+
+
+def emitted(query: exp.Expression, bound: Query, binder: Binder, *, context: bool = False) -> ColumnarQuery:
+    """The text of a bound query, for each level of daring; ``query`` is what it was bound from.
+
+    Raises as :func:`translate`, but for what binding raises.
+    """
+    if len(binder.params.types) > MAX_PARAMETER:
+        raise SqlError("42P02", f"there is no parameter ${len(binder.params.types)}")
     found, dared = _emitted(bound, binder, BOLD)
     for routine in found.routines if not context else ():
         if routine.routine.context:

@@ -13,7 +13,6 @@ of ``$1``... in ``.types``. Wrong SQL raises SqlError. A tree may have what own 
 do not evaluate (``nodes.foreign_reason``). Nothing here does I/O.
 """
 
-from herdpy_sql.expr.binder import ColumnScope
 from herdpy_sql.expr.binding import bind
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import Compiled, compile_expr
@@ -37,7 +36,6 @@ from herdpy_sql.expr.typenames import sql_type
 __all__ = [
     "ALWAYS",
     "NEVER",
-    "ColumnScope",
     "Compiled",
     "Params",
     "Scope",

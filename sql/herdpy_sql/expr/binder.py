@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
@@ -23,6 +23,7 @@ from herdpy_sql.expr.coerce import Params, coerce, settle
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
 from herdpy_sql.expr.resolve import no_function
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.syntax import bare, identifier, interval_words, unsupported
 from herdpy_sql.expr.typenames import of_moment, sql_type
 from herdpy_sql.misspellings import missing_relation
@@ -57,37 +58,6 @@ _ARITHMETIC: dict[type, str] = {
 }
 
 
-class ColumnScope(Protocol):
-    """What names mean where an expression stands.
-
-    Attributes:
-        volatile: own plans evaluate there what is another value each time, as in DEFAULT.
-    """
-
-    volatile: bool
-
-    def resolve(self, table: str | None, name: str) -> n.Expr:
-        """The column. SqlError 42703 (no such column), 42702 (ambiguous) or 42P01 (no such table)."""
-
-    def query(self, node: exp.Expression) -> n.InnerQuery:
-        """A query that stands here."""
-
-    def row(self, name: str) -> n.RelationRow | None:
-        """The relation of that name, if no column has it. SqlError 0A000 where its rows are no values."""
-
-    def refuse_aggregate(self) -> None:
-        """SqlError 42803 where no aggregate may stand."""
-
-    def refuse_window(self) -> None:
-        """SqlError 42P20 where no window function may stand."""
-
-    def refuse_rows(self) -> None:
-        """SqlError 0A000 where no set-returning function may stand."""
-
-    def window(self, name: str) -> exp.Expression:
-        """The window of that name. SqlError 42704."""
-
-
 Handler = Callable[["ExprBinder", Any], n.Expr]
 
 
@@ -96,20 +66,18 @@ class ExprBinder:
 
     Args:
         handlers: what binds a node, by the node's class; SqlError 0A000 for nodes of other classes.
-        depth: how deep the expression is nested in another one.
     """
 
     def __init__(
         self,
-        scope: ColumnScope,
+        scope: Scope,
         params: Params,
         handlers: Mapping[type, Handler],
-        depth: int = 0,
     ) -> None:
         self.scope = scope
         self.params = params
         self._handlers = handlers
-        self._depth = depth
+        self._depth = 0
 
     def bind(self, node: exp.Expression) -> n.Expr:
         """Bind one node and what is under it."""

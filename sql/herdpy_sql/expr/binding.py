@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.aggregates import AGGREGATE_CALLS
-from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ColumnScope, ExprBinder
+from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ExprBinder
 from herdpy_sql.expr.calls import CALLS
 from herdpy_sql.expr.coerce import Params, coerce
 from herdpy_sql.expr.conditions import CONDITIONS
+from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.set_returning import SET_RETURNING
 from herdpy_sql.expr.subqueries import SUBQUERIES
 from herdpy_sql.expr.windows import WINDOWS
-from herdpy_sql.types import UNKNOWN, Base, SqlType
+from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:
     from sqlglot import expressions as exp
@@ -32,12 +33,12 @@ _HANDLERS = {
 }
 
 
-def tree_binder(scope: ColumnScope, params: Params, depth: int = 0) -> ExprBinder:
-    """What binds expressions that stand in ``scope``, nested so deep in others."""
-    return ExprBinder(scope, params, _HANDLERS, depth)
+def tree_binder(scope: Scope, params: Params) -> ExprBinder:
+    """What binds expressions that stand in ``scope``."""
+    return ExprBinder(scope, params, _HANDLERS)
 
 
-def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: SqlType | None = None) -> n.Expr:
+def bind(node: exp.Expression, scope: Scope, params: Params, expected: SqlType | None = None) -> n.Expr:
     """The typed tree of a scalar expression.
 
     It may have what own plans do not evaluate (``nodes.foreign_reason``).
@@ -50,10 +51,7 @@ def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: Sql
     Raises:
         SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
     """
-    try:
-        bound = ExprBinder(scope, params, _HANDLERS).bind(node)
-    except n.Unread as part:
-        return n.Unbound(UNKNOWN, part.reason)
+    bound = ExprBinder(scope, params, _HANDLERS).bind(node)
     if bound.type.base is Base.UNKNOWN and expected is not None:
         bound = coerce(bound, expected, "assignment", params)
     return bound

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from herdpy_sql.duck import Typed
 
 
-class Unread(Exception):  # noqa: N818 - a signal within ``expr``
-    """A part whose type its scope does not know: what is around it is not bound further."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 class NotColumnar(SqlError):  # noqa: N818 - a signal to the planner, too
     """Valid SQL (0A000) that DuckDB has no value for: an own plan runs it, if there may be one."""
 
@@ -440,15 +432,6 @@ _OF_QUERIES = {
     "any": "any row of subquery",
     "all": "all rows of subquery",
 }
-
-
-class Unbound(Foreign, frozen=True):
-    """An expression with a part that its scope does not bind (:class:`Unread`); it is of no known type."""
-
-    reason: str
-
-    def label(self) -> str:
-        return self.reason
 
 
 TRUE = Const(BOOLEAN, True)

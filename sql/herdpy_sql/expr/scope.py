@@ -5,8 +5,7 @@ of a relation stand one after another from its ``base``, in the order of the tab
 :class:`~herdpy_sql.expr.nodes.ColumnRef` has that number. Own plans read it as a place in one wide row, and
 renumber it to the narrow rows that they decode; the columnar engine finds the relation by it.
 
-What may not stand in a clause is in ``CLAUSES``, once for all statements. Above ``nodes``, beside ``binder``,
-which asks a scope by ``ColumnScope``.
+What may not stand in a clause is in ``CLAUSES``, once for all statements. Above ``nodes``, below ``binder``.
 """
 
 from __future__ import annotations
@@ -40,13 +39,18 @@ class Clause:
     """A clause, and what may stand in it.
 
     Attributes:
-        words: what PostgreSQL calls it where something may not stand in it.
+        words: what PostgreSQL calls it where functions may not stand in it.
     """
 
     words: str
     aggregates: bool = False
     windows: bool = False
     rows: bool = False
+
+    @property
+    def singular(self) -> str:
+        """What PostgreSQL calls it where a query may not stand in it."""
+        return self.words.removesuffix("s")
 
 
 _ANY = Clause("", aggregates=True, windows=True, rows=True)
@@ -69,6 +73,8 @@ CLAUSES: dict[str, Clause] = {
     "generation": Clause("column generation expressions"),
     "CHECK": Clause("check constraints"),
     "DEFAULT": Clause("DEFAULT expressions"),
+    "EXECUTE": Clause("EXECUTE parameters"),
+    "USING": Clause("transform expressions"),
 }
 """Every clause by the word that ``Scope.clause`` has; "" where another place refuses what may not stand."""
 
@@ -175,14 +181,9 @@ def _called(expr: n.Expr, name: str) -> n.Expr:
 
 @dataclass(slots=True, eq=False)
 class TableRelation(Relation):
-    """A table in FROM; its columns are numbered as they lie in its rows, and referred to when they are named.
-
-    Attributes:
-        nullable: its columns may be NULL even where the table's may not.
-    """
+    """A table in FROM; its columns are numbered as they lie in its rows."""
 
     table: Table = field(kw_only=True)
-    nullable: bool = True
 
     @property
     def table_name(self) -> str | None:
@@ -198,7 +199,7 @@ class TableRelation(Relation):
     def column(self, position: int) -> n.ColumnRef:
         """The reference to the table's column at ``position``."""
         found = self.table.columns[position]
-        nullable = self.nullable or not found.not_null
+        nullable = self.outer or not found.not_null
         return n.ColumnRef(found.type, self.base + position, found.name, self.name, nullable)
 
     def find(self, name: str) -> list[n.Expr]:
@@ -316,7 +317,7 @@ class Scope:
         star: what ``*`` stands for, and where bare names are looked up.
         clause: the key of ``CLAUSES`` that is being bound.
         volatile: own plans evaluate there what is another value each time, as in DEFAULT.
-        queries: binds the queries in it; None where own plans bind, which have none.
+        queries: binds the queries in it; None where none may stand.
         windows: those of the WINDOW clause, by name.
         with_queries: those of its WITH clause by name, as what binds queries has them.
         outer: the columns of scopes around it that the SELECT uses, or queries in it.
@@ -387,9 +388,7 @@ class Scope:
 
         SqlError 42712 where the name is taken.
         """
-        made = TableRelation(
-            name, 0, len(table.columns), self.number, outer=outer, table=table, nullable=outer
-        )
+        made = TableRelation(name, 0, len(table.columns), self.number, outer=outer, table=table)
         self.add([made])
         self.numbering.add(made)
         self.star.append(made)
@@ -529,7 +528,7 @@ class Scope:
     def query(self, node: exp.Expression) -> n.InnerQuery:
         """A query that stands here."""
         if self.queries is None:
-            raise n.Unread("subquery")
+            raise SqlError("0A000", f"cannot use subquery in {CLAUSES[self.clause].singular}")
         return self.queries(node, self)
 
     def row(self, name: str) -> n.RelationRow | None:

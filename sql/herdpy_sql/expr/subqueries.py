@@ -1,6 +1,6 @@
 """Binding of queries inside expressions: scalar ones, EXISTS, ARRAY(...), and conditions on the rows of one.
 
-The scope where the expression stands (``ColumnScope``) binds the query itself; what comes out is a
+The scope where the expression stands (``Scope``) binds the query itself; what comes out is a
 :class:`~herdpy_sql.expr.nodes.Subquery` that knows the types of its columns. Below ``conditions``, which
 makes the test of IN, ANY, ALL and of comparisons with a row.
 """

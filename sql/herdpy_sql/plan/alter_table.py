@@ -21,7 +21,7 @@ from herdpy_sql.execute.alter_table import AlterNothing, AlterTablePlan, TableCh
 from herdpy_sql.execute.define import detach, duplicate
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.execute.references import validate_foreign_key
-from herdpy_sql.expr import Params, coerce, compile_expr, is_volatile
+from herdpy_sql.expr import Params, bind, coerce, compile_expr, is_volatile
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.lexer import TokenCursor
@@ -46,7 +46,7 @@ from herdpy_sql.plan.names import (
     refuse_temporary_move,
     with_remarks,
 )
-from herdpy_sql.plan.own import NotOwn, bind_own
+from herdpy_sql.plan.own import own
 from herdpy_sql.plan.rules import (
     bind_check,
     bind_default,
@@ -425,18 +425,16 @@ def _converted(change: TableChange, position: int, target: SqlType, using: str) 
     """The new value over the old row. SqlError 42804 when there is no such cast by assignment."""
     old = change.old
     column = change.table.columns[position]
-    scope, params = Scope(), Params()
+    scope, params = Scope(clause="USING"), Params()
     scope.add_table(old.name, old)
     try:
         if using:
             node = scalar(using)
             mark_types(node, change.catalog)
-            found = bind_own(node, scope, params, target)
+            found = own(bind(node, scope, params, target), "ALTER COLUMN TYPE")
         else:
             found = scope.resolve(None, old.columns[position].name)
         found = coerce(found, target, "assignment", params)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"ALTER COLUMN TYPE: {refusal.reason} is not supported") from None
     except SqlError as error:
         if error.sqlstate != "42804":
             raise

@@ -16,12 +16,12 @@ from sqlglot import expressions as exp
 
 from herdpy.codec.kinds import MAX_DIMENSIONS
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import Params, coerce, compile_expr
+from herdpy_sql.expr import Params, bind, coerce, compile_expr
 from herdpy_sql.expr.nodes import Call, ColumnRef, Const, Expr, Function
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.syntax import subscripts
 from herdpy_sql.library.arrays import put_element, put_slice
-from herdpy_sql.plan.own import bind_own
+from herdpy_sql.plan.own import Refusal, query_within, refusal_of
 from herdpy_sql.plan.rules import default_of
 from herdpy_sql.plan.scope import name_of, quoted
 from herdpy_sql.types import INTEGER, Base, SqlType
@@ -253,21 +253,24 @@ def computed_values(table: Table, assignment: Assignment) -> list[tuple[exp.Expr
 
 def own_assign(
     table: Table, assigned_to: Sequence[Assignment], scope: Scope, params: Params
-) -> tuple[tuple[int, Compiled], ...]:
-    """What SET computes, by the position that it sets, over the rows of ``scope``."""
+) -> tuple[tuple[int, Compiled], ...] | Refusal:
+    """What SET computes, by the position that it sets, over the rows of ``scope``; or why it is not ours."""
     found = []
+    nodes = [node for one in assigned_to for node, _ in computed_values(table, one)]
+    if refusal := query_within(*nodes):
+        return refusal
     scope.clause = "UPDATE"
     for position, node in assigned_to:
         value: Expr | None
         if isinstance(node, ElementPuts):
-            value = bound(
-                table, position, node, lambda one, type_: bind_own(one, scope, params, type_), params
-            )
+            value = bound(table, position, node, lambda one, type_: bind(one, scope, params, type_), params)
         elif is_default(node):
             value = default_of(table, position)
         else:
             target = table.columns[position].type
-            value = assigned(table, position, bind_own(node, scope, params, target), params)
+            value = assigned(table, position, bind(node, scope, params, target), params)
+        if value is not None and (refusal := refusal_of([value])):
+            return refusal
         found.append((position, compile_expr(value) if value is not None else null))
     return tuple(found)
 

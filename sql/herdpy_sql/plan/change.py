@@ -21,7 +21,6 @@ from herdpy_sql.execute.change import (
     Action,
     ColumnarMatches,
     DeletePlan,
-    Matches,
     MergePlan,
     OwnMatches,
     UpdatePlan,
@@ -46,7 +45,7 @@ from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.insert import checked_rows, from_columns
-from herdpy_sql.plan.own import NotOwn
+from herdpy_sql.plan.own import Refusal, query_within, refusal_of
 from herdpy_sql.plan.returning import Brought, bind_brought, bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import in_schema, name_of, quoted, row_columns, table_of
@@ -72,13 +71,12 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
     table = checked_by_view(table, tree)
     targets = assignments(tree, table)
     params = settings.params()
-    try:
-        _refuse_other_tables(tree)
-        scope = Scope()
-        item = scope.add_table(alias, table)
-        matches: Matches = _own_matches(tree, scope, item, params, settings)
-        assign = own_assign(table, targets, scope, params)
-    except NotOwn as refusal:
+    scope = Scope()
+    item = scope.add_table(alias, table)
+    matches = _own_matches(tree, scope, item, params, settings)
+    assign = own_assign(table, targets, scope, params) if isinstance(matches, OwnMatches) else ()
+    refusal = next((one for one in (matches, assign) if isinstance(one, Refusal)), None)
+    if refusal is not None:
         _allow_columnar(settings, refusal)
         brought = _brought(tree, table, alias, catalog, settings)
         extras = brought.extras if brought is not None else []
@@ -87,6 +85,8 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
         )
         columns, returning = _columnar_returning(tree, found, brought, alias)
         return UpdatePlan(table, found, assign, rules_of(table), found.query.param_types, columns, returning)
+    assert isinstance(matches, OwnMatches)
+    assert isinstance(assign, tuple)
     columns, returning = bind_returning(tree, table, params, alias)
     return UpdatePlan(table, matches, assign, rules_of(table), params.types, columns, returning)
 
@@ -98,28 +98,24 @@ def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> P
     _only(tree, {"this", "where", "returning", "using", "with_"}, "DELETE")
     table, alias = _target(tree, catalog)
     params = settings.params()
-    try:
-        _refuse_other_tables(tree)
-        scope = Scope()
-        item = scope.add_table(alias, table)
-        matches: Matches = _own_matches(tree, scope, item, params, settings)
-    except NotOwn as refusal:
-        _allow_columnar(settings, refusal)
+    scope = Scope()
+    matches = _own_matches(tree, scope, scope.add_table(alias, table), params, settings)
+    if isinstance(matches, Refusal):
+        _allow_columnar(settings, matches)
         brought = _brought(tree, table, alias, catalog, settings)
         select = _row_query(tree, table, alias, brought.extras if brought is not None else [])
-        found = _columnar_matches(table, select, catalog, settings, refusal.reason)
+        found = _columnar_matches(table, select, catalog, settings, matches.reason)
         columns, returning = _columnar_returning(tree, found, brought, alias)
         return DeletePlan(table, found, found.query.param_types, columns, returning)
     columns, returning = bind_returning(tree, table, params, alias)
     return DeletePlan(table, matches, params.types, columns, returning)
 
 
-def _refuse_other_tables(tree: exp.Expression) -> None:
-    """NotOwn for a statement that is about more than its target."""
+def _other_tables(tree: exp.Expression) -> Refusal | None:
+    """Why a statement is not ours that is about more than its target."""
     if tree.args.get("from_") is not None or tree.args.get("using"):
-        raise NotOwn("UPDATE ... FROM" if isinstance(tree, exp.Update) else "DELETE ... USING")
-    if tree.args.get("with_") is not None:
-        raise NotOwn("WITH")
+        return Refusal("UPDATE ... FROM" if isinstance(tree, exp.Update) else "DELETE ... USING")
+    return Refusal("WITH") if tree.args.get("with_") is not None else None
 
 
 def _brought(
@@ -157,7 +153,7 @@ def _columnar_returning(
     return columns, returning
 
 
-def _allow_columnar(settings: PlanSettings, refusal: NotOwn) -> None:
+def _allow_columnar(settings: PlanSettings, refusal: Refusal) -> None:
     if settings.engine == "own":
         raise SqlError("0A000", f"own plans do not support {refusal.reason}")
 
@@ -176,14 +172,19 @@ def _target(tree: exp.Expression, catalog: Catalog) -> tuple[Table, str]:
 
 def _own_matches(
     tree: exp.Expression, scope: Scope, item: TableRelation, params: Params, settings: PlanSettings
-) -> OwnMatches:
+) -> OwnMatches | Refusal:
+    """How own plans find the rows of a statement's target; or why they do not."""
     where = tree.args.get("where")
+    if refusal := _other_tables(tree) or query_within(where):
+        return refusal
     conditions = split_conjuncts(condition(where.this, scope, params, "WHERE")) if where is not None else ()
+    if refusal := refusal_of(conditions):
+        return refusal
     if has_expressions([item]):
         conditions = tuple(substituted(conditions, [item]))
     access = choose(item, conditions, lambda column: False, lambda expr: expr, forced_scan=settings.scan_only)
     if settings.engine == "columnar":
-        raise NotOwn("the columnar engine was requested")
+        return Refusal("the columnar engine was requested")
     rest = [one for number, one in enumerate(conditions) if number not in access.used]
     compiled: Compiled | None = None
     if rest:

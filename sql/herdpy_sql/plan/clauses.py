@@ -13,10 +13,10 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import Params, bind, coerce, compile_expr, settle
-from herdpy_sql.expr.nodes import ColumnRef, foreign_reason
+from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.scope import Scope
-from herdpy_sql.plan.own import NotOwn, bind_own, has_aggregate
+from herdpy_sql.plan.own import Refusal, query_within, refusal_of
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.types import BIGINT, BOOLEAN, Base
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Row
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.storage import Clock
-    from herdpy_sql.types import SqlType
 
 
 def output_columns(outputs: Sequence[tuple[str, Expr]], scope: Scope) -> tuple[OutputColumn, ...]:
@@ -53,7 +52,7 @@ def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:
 def condition(node: exp.Expression, scope: Scope, params: Params, clause: str) -> Expr:
     """A bound condition; SqlError 42804 when it is not boolean."""
     scope.clause = clause
-    found = bind_own(node, scope, params, BOOLEAN)
+    found = bind(node, scope, params, BOOLEAN)
     if found.type.base is Base.UNKNOWN:
         found = coerce(found, BOOLEAN, "implicit", params)
     if found.type != BOOLEAN:
@@ -62,60 +61,48 @@ def condition(node: exp.Expression, scope: Scope, params: Params, clause: str) -
 
 
 def bind_outputs(
-    nodes: Sequence[exp.Expression],
-    scope: Scope,
-    params: Params,
-    targets: Sequence[SqlType] | None = None,
-    *,
-    aggregates: bool = False,
-) -> list[tuple[str, Expr]]:
-    """The columns of a SELECT list or RETURNING: names and expressions, stars written out.
-
-    ``targets`` are the types that bare literals and parameters take at their places. NotOwn for what own
-    plans do not evaluate; where there may be ``aggregates``, an expression with one is left to the caller.
-    """
+    nodes: Sequence[exp.Expression], scope: Scope, params: Params
+) -> list[tuple[str, Expr]] | Refusal:
+    """The columns of RETURNING, names and expressions, stars written out; or why they are not ours."""
     found: list[tuple[str, Expr]] = []
-
-    def bind_as(one: exp.Expression) -> Expr:
-        target = targets[len(found)] if targets is not None and len(found) < len(targets) else None
-        expr = settle(bind(one, scope, params, target), params)
-        if (reason := foreign_reason(expr)) and not (aggregates and has_aggregate(expr)):
-            raise NotOwn(reason)
-        return expr
-
     for node in nodes:
         if isinstance(node, exp.Star):
             if any(node.args.values()):
-                raise NotOwn("* with EXCEPT or REPLACE")
+                raise SqlError("0A000", "* with EXCEPT or REPLACE is not supported")
             found += scope.starred()
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             found += scope.starred(name_of(node.args["table"]))
-        elif isinstance(node, exp.Alias):
-            found.append((name_of(node.args["alias"]), bind_as(node.this)))
         else:
-            found.append((output_name(node), bind_as(node)))
+            name = name_of(node.args["alias"]) if isinstance(node, exp.Alias) else output_name(node)
+            inner = node.this if isinstance(node, exp.Alias) else node
+            if refusal := query_within(inner):
+                return refusal
+            expr = settle(bind(inner, scope, params), params)
+            if refusal := refusal_of([expr]):
+                return refusal
+            found.append((name, expr))
     return found
 
 
-def limits_of(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | None]:
-    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+def limits_of(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | None] | Refusal:
+    """LIMIT and OFFSET of a query, None where there is none; or why they are not ours."""
     found: list[Expr | None] = []
-    for node in (limit, offset):
-        if node is None:
-            found.append(None)
-            continue
+    for node in (tree.args.get("limit"), tree.args.get("offset")):
+        value = node
         if isinstance(node, exp.Fetch):
             options = node.args.get("limit_options")
             if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-                raise NotOwn("FETCH with PERCENT or TIES")
+                return Refusal("FETCH with PERCENT or TIES")
             value = node.args.get("count") or exp.Literal.number(1)
-        else:
-            if node.args.get("offset") or node.args.get("expressions"):
-                raise SqlError("42601", "LIMIT #,# syntax is not supported", hint="Use LIMIT and OFFSET.")
+        elif node is not None:
             value = node.expression
-        if isinstance(value, exp.Var) and str(value.this).upper() == "ALL":
+        if value is None or (isinstance(value, exp.Var) and str(value.this).upper() == "ALL"):
             found.append(None)
             continue
-        bound = bind_own(value, Scope(clause="LIMIT"), params, BIGINT)
+        if refusal := query_within(value):
+            return refusal
+        bound = bind(value, Scope(clause="LIMIT"), params, BIGINT)
+        if refusal := refusal_of([bound]):
+            return refusal
         found.append(coerce(bound, BIGINT, "assignment", params))
     return found[0], found[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from herdpy_sql.bind import bind_query
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 
 if TYPE_CHECKING:
@@ -82,9 +83,37 @@ def tables_select(
     targets: Sequence[SqlType | None] | None = None,
 ) -> ColumnarSelect:
     """As :func:`columnar_select`, of a query that is known not to be about the system catalog."""
-    from herdpy_sql.columnar import translate
+    return bound_select(PlannedQuery(tree, catalog, settings, targets), reason)
 
-    notes: list[tuple[str, Expr]] | None = [] if settings.verbose else None
-    types, given = settings.param_types, settings.given
-    query = translate(tree, catalog, types, targets=targets, given=given, notes=notes)
-    return ColumnarSelect(query, reason, tuple(notes or ()))
+
+class PlannedQuery:
+    """A query that is bound, whichever engine is to run it.
+
+    Attributes:
+        tree: what it was bound from.
+        query: the typed tree.
+        params: of the statement, whose types are known now.
+        notes: the trees of its clauses, where ``settings.verbose`` asks for them.
+    """
+
+    def __init__(
+        self,
+        tree: exp.Expression,
+        catalog: Catalog,
+        settings: PlanSettings,
+        targets: Sequence[SqlType | None] | None = None,
+    ) -> None:
+        self.tree = tree
+        self.params = settings.params()
+        self.notes: list[tuple[str, Expr]] | None = [] if settings.verbose else None
+        self.query, self.binder = bind_query(
+            tree, catalog, self.params, targets=targets, given=settings.given, notes=self.notes
+        )
+
+
+def bound_select(bound: PlannedQuery, reason: str) -> ColumnarSelect:
+    """The columnar plan of a bound query. SqlError."""
+    from herdpy_sql.columnar.translate import emitted
+
+    query = emitted(bound.tree, bound.query, bound.binder)
+    return ColumnarSelect(query, reason, tuple(bound.notes or ()))

@@ -18,7 +18,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.measured import measured
 from herdpy_sql.execute.stages import StagedPlan
-from herdpy_sql.expr import Params, coerce, compile_expr
+from herdpy_sql.expr import Params, bind, coerce, compile_expr
+from herdpy_sql.expr.nodes import foreign_reason
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.objects import CatalogObject, StatisticsDefinition
@@ -26,7 +27,6 @@ from herdpy_sql.parse import Statement, parse
 from herdpy_sql.parse.object_commands import TablespaceCommand
 from herdpy_sql.parse.role_commands import RightCommand, RoleCommand
 from herdpy_sql.plan.columnar import ColumnarSelect
-from herdpy_sql.plan.own import NotOwn, bind_own
 from herdpy_sql.plan.scope import find_table, own_tables
 from herdpy_sql.types import BIGINT, BOOLEAN, JSON, TEXT, SqlType
 
@@ -441,27 +441,24 @@ class Nothing(ControlPlan):
 
 
 def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) -> Datum:
-    if node.find(exp.Query):
-        raise SqlError("0A000", "cannot use subquery in EXECUTE parameter")
     params = Params()
+    given = bind(node, Scope(clause="EXECUTE"), params, target)
+    if reason := foreign_reason(given):
+        raise SqlError("0A000", f"{reason} in EXECUTE is not supported")
+    if params.types:
+        raise SqlError("42P02", "there is no parameter $1")
     try:
-        given = bind_own(node, Scope(), params, target)
-        if params.types:
-            raise SqlError("42P02", "there is no parameter $1")
-        try:
-            value = coerce(given, target, "assignment", params)
-        except SqlError as error:
-            if error.sqlstate != "42804":
-                raise
-            raise SqlError(
-                "42804",
-                f"parameter ${number} of type {given.type} cannot be coerced to the expected type {target}",
-                hint="You will need to rewrite or cast the expression.",
-            ) from error
-        datum: Datum = compile_expr(value)((), (), clock)
-        return datum
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"{refusal.reason} in EXECUTE is not supported") from None
+        value = coerce(given, target, "assignment", params)
+    except SqlError as error:
+        if error.sqlstate != "42804":
+            raise
+        raise SqlError(
+            "42804",
+            f"parameter ${number} of type {given.type} cannot be coerced to the expected type {target}",
+            hint="You will need to rewrite or cast the expression.",
+        ) from error
+    datum: Datum = compile_expr(value)((), (), clock)
+    return datum
 
 
 _FORWARD = (exp.AggFunc, exp.Window)

@@ -34,7 +34,6 @@ from herdpy_sql.plan.names import (
     skips,
     with_remarks,
 )
-from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.plan.rules import (
     bind_check,
     bind_default,
@@ -234,11 +233,7 @@ def _column(draft: Draft, part: exp.ColumnDef) -> None:
 
 
 def _column_type(name: str, kind: exp.Expression) -> SqlType:
-    try:
-        found = sql_type(kind)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f'column "{name}": {refusal.reason} is not supported', column=name) from None
-    return storable(name, found)
+    return storable(name, sql_type(kind))
 
 
 _NOT_STORED = frozenset({*REG_TYPES, Base.XID, Base.INT2VECTOR, Base.OIDVECTOR})

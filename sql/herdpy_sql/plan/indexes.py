@@ -23,12 +23,12 @@ from herdpy_sql.execute.alter_table import (
     TableChange,
 )
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
-from herdpy_sql.expr import Params, coerce, rebuild, settle, split_conjuncts
+from herdpy_sql.expr import Params, bind, coerce, rebuild, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Between, ColumnRef, Comparison, Const, In, IsNull, Like
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.create_table import check_storage_parameter, check_storage_parameters, only, ordered
 from herdpy_sql.plan.names import FreshNames, absent_relation, checked_name, taken, with_remarks
-from herdpy_sql.plan.own import NotOwn, bind_own
+from herdpy_sql.plan.own import own
 from herdpy_sql.plan.rules import is_immutable, rules_of, scalar
 from herdpy_sql.plan.scope import find_table, name_of, own_tables, table_of
 from herdpy_sql.types import BOOLEAN
@@ -64,16 +64,11 @@ def predicate_column(change: TableChange, node: exp.Expression) -> int:
 
 
 def _bound(table: Table, node: exp.Expression, what: str) -> Expr:
-    if node.find(exp.Subquery, exp.Select):
-        raise SqlError("0A000", f"cannot use subquery in {what}")
     if node.find(exp.Rand, exp.Uuid):
         raise _not_immutable(what)
     scope, params = Scope(clause=what, volatile=True), Params()
     scope.add_table(table.name, table)
-    try:
-        found = bind_own(node, scope, params)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"{what}: {refusal.reason} is not supported") from None
+    found = own(bind(node, scope, params), what)
     if len(params.types):
         raise SqlError("42P02", "there is no parameter $1")
     if not is_immutable(found):
@@ -154,7 +149,7 @@ def _over(item: TableRelation, position: int) -> Expr:
         assert text is not None
         scope = Scope()
         scope.add_table(table.name, table)
-        found = settle(bind_own(scalar(text), scope, Params()), Params())
+        found = settle(bind(scalar(text), scope, Params()), Params())
         table.derived[f"expression {position}"] = found
     return rebuild(
         found,  # type: ignore[arg-type]

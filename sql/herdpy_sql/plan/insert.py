@@ -34,7 +34,7 @@ from herdpy_sql.execute.insert import (
     OnConflict,
     make_maker,
 )
-from herdpy_sql.expr import Params, compile_expr, split_conjuncts
+from herdpy_sql.expr import Params, bind, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.assignment import (
@@ -49,7 +49,7 @@ from herdpy_sql.plan.assignment import (
 from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import implies, indexed_expression, substituted
-from herdpy_sql.plan.own import NotOwn, bind_own
+from herdpy_sql.plan.own import Refusal, query_within, refusal_of
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import name_of, quoted, table_of
@@ -90,12 +90,11 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: PlanSettings, quer
         _check_overriding(tree, table, targets, source)
     if isinstance(source, exp.Values):
         listed = isinstance(tree.this, exp.Schema)
-        try:
-            if tree.args.get("with_") is not None:
-                raise NotOwn("WITH")
+        rows: list[dict[int, Expr]] | Refusal = Refusal("WITH")
+        if tree.args.get("with_") is None:
             rows = _values_rows(table, targets, source.expressions, params, listed=listed)
-        except NotOwn as refusal:
-            return _from_values(tree, table, targets, source, catalog, settings, refusal.reason)
+        if isinstance(rows, Refusal):
+            return _from_values(tree, table, targets, source, catalog, settings, rows.reason)
         often = len(rows) == 1 and len(params.types) > 0
         makers = tuple(_maker(table, bound, often=often) for bound in rows)
         places = _places(table, targets, source.expressions[0], len(params.types)) if often else None
@@ -154,8 +153,8 @@ def _not_default(name: str) -> SqlError:
 
 def _values_rows(
     table: Table, targets: list[int], rows: Sequence[exp.Expression], params: Params, *, listed: bool
-) -> list[dict[int, Expr]]:
-    """For each row of VALUES what is given, by position; DEFAULT is not."""
+) -> list[dict[int, Expr]] | Refusal:
+    """For each row of VALUES what is given, by position; DEFAULT is not. Or why it is not ours."""
     scope = Scope(clause="VALUES" if len(rows) > 1 else "VALUES of one row")
     found: list[dict[int, Expr]] = []
     for items in checked_rows(targets, rows, listed=listed):
@@ -164,9 +163,12 @@ def _values_rows(
             if is_default(node):
                 continue
             refuse_generated(table, position)
-            bound[position] = assigned(
-                table, position, bind_own(node, scope, params, table.columns[position].type), params
-            )
+            if refusal := query_within(node):
+                return refusal
+            value = bind(node, scope, params, table.columns[position].type)
+            if refusal := refusal_of([value]):
+                return refusal
+            bound[position] = assigned(table, position, value, params)
         found.append(bound)
     return found
 
@@ -365,12 +367,16 @@ def bind_conflict(node: exp.OnConflict, table: Table, alias: str, params: Params
     scope = Scope()
     scope.add_table(alias, table)
     scope.add_table("excluded", table)
-    try:
-        assign = own_assign(table, assignments(node, table), scope, params)
-        where = node.args.get("where")
-        filtered = condition(where.this, scope, params, "WHERE") if where is not None else None
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"ON CONFLICT DO UPDATE: {refusal.reason} is not supported") from None
+    assign = own_assign(table, assignments(node, table), scope, params)
+    where = node.args.get("where")
+    refusal = assign if isinstance(assign, Refusal) else query_within(where)
+    filtered = None
+    if where is not None and refusal is None:
+        filtered = condition(where.this, scope, params, "WHERE")
+        refusal = refusal_of([filtered])
+    if refusal is not None:
+        raise SqlError("0A000", f"ON CONFLICT DO UPDATE: {refusal.reason} is not supported")
+    assert isinstance(assign, tuple)
     change = Change(
         assign,
         None if filtered is None else compile_expr(filtered),

@@ -18,7 +18,7 @@ from herdpy_sql.expr import compile_expr
 from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, TABLE_MODES, UPDATE
 from herdpy_sql.plan.clauses import limits_of
 from herdpy_sql.plan.columnar import columnar_select
-from herdpy_sql.plan.own import NotOwn
+from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.scope import find_table, in_schema, name_of, quoted, row_columns, table_of
 
 if TYPE_CHECKING:
@@ -149,10 +149,10 @@ def locking_query(
     params = settings.params()
     limit = offset = None
     if any(lock.when_held == "skip" for lock in locks.values()):
-        try:
-            limit, offset = limits_of(tree, params)
-        except NotOwn as refusal:
-            raise SqlError("0A000", f"SKIP LOCKED is not supported with {refusal.reason}") from None
+        limits = limits_of(tree, params)
+        if isinstance(limits, Refusal):
+            raise SqlError("0A000", f"SKIP LOCKED is not supported with {limits.reason}")
+        limit, offset = limits
         asked.set("limit", None)
         asked.set("offset", None)
     locked, wanted = _with_columns(asked, items, locks)

@@ -1,46 +1,59 @@
-"""What own plans evaluate: a typed tree that has nothing of the columnar engine's alone.
+"""Why own plans do not run a statement: what the planner finds in a typed tree or in a clause.
 
-``expr.bind`` makes the tree of any expression. Here its place in an own plan is decided: NotOwn sends the
-statement to the columnar engine.
+``bind`` and ``expr.bind`` make the tree of anything; ``expr.nodes.foreign_reason`` says what in it the
+columnar engine alone has.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdpy_sql.expr import bind
-from herdpy_sql.expr.nodes import Aggregate, foreign_reason, walk
+from sqlglot import expressions as exp
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.nodes import foreign_reason
 
 if TYPE_CHECKING:
-    from sqlglot import expressions as exp
+    from collections.abc import Iterable
 
-    from herdpy_sql.expr import ColumnScope, Params
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.types import SqlType
 
 
-class NotOwn(Exception):  # noqa: N818 - a signal to the planner, not an error
-    """Valid SQL that own plans do not evaluate exactly: the statement goes to the columnar engine."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Own plans do not run it.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    Attributes:
+        reason: what they have not, for EXPLAIN.
+        is_choice: they could, but the columnar engine is the better one for it.
+    """
+
+    reason: str
+    is_choice: bool = False
 
 
-def own(expr: Expr) -> Expr:
-    """The tree. NotOwn, with the reason, for one that own plans do not evaluate."""
+def refusal_of(exprs: Iterable[Expr]) -> Refusal | None:
+    """Why own plans do not evaluate one of the expressions."""
+    for one in exprs:
+        if reason := foreign_reason(one):
+            return Refusal(reason)
+    return None
+
+
+def query_within(*nodes: exp.Expression | None) -> Refusal | None:
+    """Why a statement is not bound for own plans: there is a query in what it writes."""
+    for node in nodes:
+        if node is not None and not isinstance(node, _LEAVES) and node.find(exp.Query, exp.Values):
+            return Refusal("subquery")
+    return None
+
+
+_LEAVES = (exp.Literal, exp.Parameter, exp.Null, exp.Boolean)
+
+
+def own(expr: Expr, what: str) -> Expr:
+    """The tree. SqlError 0A000, which begins with ``what``, for one that own plans do not evaluate."""
     if reason := foreign_reason(expr):
-        raise NotOwn(reason)
+        raise SqlError("0A000", f"{what}: {reason} is not supported")
     return expr
-
-
-def has_aggregate(expr: Expr) -> bool:
-    """Whether an aggregate is in the tree."""
-    return bool(foreign_reason(expr)) and any(isinstance(one, Aggregate) for one in walk(expr))
-
-
-def bind_own(
-    node: exp.Expression, scope: ColumnScope, params: Params, expected: SqlType | None = None
-) -> Expr:
-    """As ``expr.bind``; NotOwn for what own plans do not evaluate."""
-    return own(bind(node, scope, params, expected))

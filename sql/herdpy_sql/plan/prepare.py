@@ -18,23 +18,22 @@ from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.parse.role_commands import RightCommand
 from herdpy_sql.plan import change, create_table, insert, objects, sequences, type_names, views
 from herdpy_sql.plan.alter_table import plan_alter
-from herdpy_sql.plan.columnar import tables_select
+from herdpy_sql.plan.columnar import PlannedQuery, bound_select
 from herdpy_sql.plan.commands import Explain, command_plan, request_plan, vacuum_plan
 from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
 from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
-from herdpy_sql.plan.own import NotOwn
+from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.returning import ReturningApart
 from herdpy_sql.plan.rules import with_references
 from herdpy_sql.plan.scope import name_of
-from herdpy_sql.plan.select import bind_select
+from herdpy_sql.plan.select import own_select
 from herdpy_sql.plan.sequences import sequence_select, settle_calls, takes_from_sequences
 from herdpy_sql.plan.settings import Engine, PlanSettings
-from herdpy_sql.plan.steps import NotWorth
 from herdpy_sql.plan.views import expand, has_views, through_view
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
 from herdpy_sql.types import UNKNOWN
@@ -88,8 +87,6 @@ def prepare(
         )
     except RecursionError as error:
         raise SqlError("54001", "stack depth limit exceeded") from error
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"{refusal.reason} is not supported") from None
     except SqlError as error:
         place(error, statement)
         raise
@@ -255,21 +252,24 @@ def query_plan(
         if tree.find(exp.Lock):
             raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
         return of_system
-    reason, either = "asked for" if not settings.given else "rows of WITH or RETURNING", False
+    bound = PlannedQuery(tree, catalog, settings, targets)
+    refusal = Refusal("rows of WITH or RETURNING" if settings.given else "asked for")
     if settings.engine != "columnar" and not settings.given:
-        try:
-            return bind_select(tree, catalog, settings.params(), settings, targets)
-        except NotOwn as refusal:
-            if settings.engine == "own":
-                raise SqlError("0A000", f"own plans do not support {refusal.reason}") from None
-            reason, either = refusal.reason, isinstance(refusal, NotWorth)
+        found = own_select(tree, bound.query, catalog, bound.params, settings)
+        if not isinstance(found, Refusal):
+            return found
+        if settings.engine == "own":
+            raise SqlError("0A000", f"own plans do not support {found.reason}")
+        refusal = found
+    reason = refusal.reason
     if takes_from_sequences(tree):
         return sequence_select(tree, lambda inner: query_plan(inner, catalog, settings, targets), reason)
     if tree.find(exp.Lock):
         return locking_query(tree, catalog, settings, reason, targets)
     try:
-        return tables_select(tree, catalog, settings, reason, targets)
+        return bound_select(bound, reason)
     except NotColumnar:
-        if not either:
+        found = own_select(tree, bound.query, catalog, bound.params, replace(settings, engine="own"))
+        if not refusal.is_choice or isinstance(found, Refusal):
             raise
-        return bind_select(tree, catalog, settings.params(), replace(settings, engine="own"), targets)
+        return found

@@ -21,7 +21,7 @@ from herdpy_sql.expr import Params
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
-from herdpy_sql.plan.own import NotOwn
+from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.scope import name_of, quoted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def target_name(tree: exp.Expression, table: Table) -> str:
     return name_of(alias.this) if alias is not None else table.name
 
 
-class ReturningApart(NotOwn):
+class ReturningApart(Exception):  # noqa: N818 - a signal to the planner, not an error
     """RETURNING has to be computed by the columnar engine, from the rows that the statement returns."""
 
 
@@ -51,10 +51,9 @@ def bind_returning(
         return None, None
     scope = Scope(clause="RETURNING")
     scope.add_table(alias or target_name(tree, table), table)
-    try:
-        outputs = bind_outputs(node.expressions, scope, params)
-    except NotOwn as refusal:
-        raise ReturningApart(refusal.reason) from None
+    outputs = bind_outputs(node.expressions, scope, params)
+    if isinstance(outputs, Refusal):
+        raise ReturningApart(outputs.reason)
     columns = output_columns(outputs, scope)
     return columns, project([expr for _, expr in outputs])
 
@@ -126,10 +125,9 @@ def bind_brought(
     scope = Scope(clause="RETURNING")
     scope.add_table(brought.alias, brought.table)
     scope.add_listed(BROUGHT, [(f"c{i}", one.type, one.origin) for i, one in enumerate(computed)])
-    try:
-        outputs = bind_outputs(brought.expressions, scope, params)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
+    outputs = bind_outputs(brought.expressions, scope, params)
+    if isinstance(outputs, Refusal):
+        raise SqlError("0A000", f"RETURNING: {outputs.reason} is not supported")
     return output_columns(outputs, scope), project([expr for _, expr in outputs])
 
 

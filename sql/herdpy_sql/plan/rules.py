@@ -21,6 +21,7 @@ from herdpy_sql.execute.links import comparable, links_of, unique_access
 from herdpy_sql.execute.references import ReferenceView, ReferringChange, ReferringInsert, ReferringPlan
 from herdpy_sql.expr import (
     Params,
+    bind,
     children,
     coerce,
     columns_used,
@@ -34,7 +35,7 @@ from herdpy_sql.expr.scope import Scope
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.tokens import OPTIONS, ReferenceOptions
-from herdpy_sql.plan.own import NotOwn, bind_own
+from herdpy_sql.plan.own import own
 from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
 from herdpy_sql.sequences import fresh_name
@@ -66,11 +67,10 @@ def default_expr(name: str, target: SqlType, node: exp.Expression) -> Expr:
         raise SqlError("0A000", "cannot use column reference in DEFAULT expression", column=name)
     mark_enums(node, [target.enum])
     params = Params()
-    try:
-        found = bind_own(node, Scope(clause="DEFAULT", volatile=True), params, target)
-        found = coerce(found, target, "assignment", params)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f'DEFAULT of column "{name}": {refusal.reason} is not supported') from None
+    found = own(
+        bind(node, Scope(clause="DEFAULT", volatile=True), params, target), f'DEFAULT of column "{name}"'
+    )
+    found = coerce(found, target, "assignment", params)
     _refuse_parameters(params)
     return found
 
@@ -81,12 +81,9 @@ def bind_check(table: Table, node: exp.Expression) -> Expr:
     scope = Scope(clause="CHECK")
     scope.add_table(table.name, table)
     params = Params()
-    try:
-        found = bind_own(node, scope, params, BOOLEAN)
-        if found.type != BOOLEAN:
-            found = coerce(found, BOOLEAN, "implicit", params)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"CHECK constraint: {refusal.reason} is not supported") from None
+    found = own(bind(node, scope, params, BOOLEAN), "CHECK constraint")
+    if found.type != BOOLEAN:
+        found = coerce(found, BOOLEAN, "implicit", params)
     _refuse_parameters(params)
     return found
 
@@ -100,16 +97,11 @@ def bind_generated(table: Table, position: int) -> Expr:
     assert column.generated is not None
     node = scalar(column.generated)
     mark_types_of(node, table)
-    if node.find(exp.Subquery, exp.Select):
-        raise SqlError("0A000", "cannot use subquery in column generation expression")
     scope = Scope(clause="generation", volatile=True)
     scope.add_table(table.name, table)
     params = Params()
-    try:
-        found = bind_own(node, scope, params, column.type)
-        found = coerce(found, column.type, "assignment", params)
-    except NotOwn as refusal:
-        raise SqlError("0A000", f"generation expression: {refusal.reason} is not supported") from None
+    found = own(bind(node, scope, params, column.type), "generation expression")
+    found = coerce(found, column.type, "assignment", params)
     _refuse_parameters(params)
     for one in columns_used(found):
         if table.columns[one.index].generated is not None and not column.hidden:

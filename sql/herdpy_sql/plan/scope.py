@@ -11,7 +11,6 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Index, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.own import NotOwn
 from herdpy_sql.system_relations import find_relation
 
 if TYPE_CHECKING:
@@ -79,16 +78,6 @@ def table_of(catalog: Catalog, node: exp.Expression | None) -> Table:
         raise SqlError("0A000", "cross-database references are not implemented")
     database = node.args.get("db")
     return find_table(catalog, name_of(database) if database else None, name_of(node.this))
-
-
-def alias_of(node: exp.Table, table: Table) -> str:
-    """The name by which a FROM item is referred to."""
-    alias = node.args.get("alias")
-    if alias is None:
-        return table.name
-    if alias.args.get("columns"):
-        raise NotOwn("column aliases in FROM")
-    return name_of(alias.this)
 
 
 def own_tables(catalog: Catalog) -> list[Table]:

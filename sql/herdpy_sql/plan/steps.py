@@ -17,7 +17,7 @@ from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.expr import Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.compile import order_of
 from herdpy_sql.expr.nodes import And, ColumnRef
-from herdpy_sql.expr.scope import Scope, TableRelation
+from herdpy_sql.expr.scope import TableRelation
 from herdpy_sql.plan.access import (
     COLUMNAR_ROWS,
     OWN_ROWS,
@@ -27,9 +27,9 @@ from herdpy_sql.plan.access import (
     WantedOrder,
     choose,
 )
-from herdpy_sql.plan.clauses import output_columns, project
+from herdpy_sql.plan.clauses import project
 from herdpy_sql.plan.indexes import has_expressions, substituted
-from herdpy_sql.plan.own import NotOwn
+from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base, need_ordering
@@ -37,6 +37,7 @@ from herdpy_sql.types import BOOLEAN, Base, need_ordering
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from herdpy_sql.bind.nodes import Output
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Compiled, Plan
     from herdpy_sql.execute.locking import RowLock
@@ -44,19 +45,14 @@ if TYPE_CHECKING:
     from herdpy_sql.plan.settings import PlanSettings
 
 
-class NotWorth(NotOwn):
-    """It could run on an own plan, but the columnar engine is the better one for it."""
-
-
 @dataclass
 class OwnQuery:
     """A SELECT while it is bound."""
 
-    scope: Scope = field(default_factory=Scope)
     items: list[TableRelation] = field(default_factory=list)  # the tables of FROM, in order
     joins: dict[str, list[Expr]] = field(default_factory=dict)  # ON conditions of left joins, by alias
     where: list[Expr] = field(default_factory=list)  # and ON conditions of inner joins
-    outputs: list[tuple[str, Expr]] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
     order: list[tuple[Expr, bool, bool]] = field(default_factory=list)
     limit: Expr | None = None
     offset: Expr | None = None
@@ -94,7 +90,7 @@ class StepPlanner:
 
     def _exprs(self) -> list[Expr]:
         query = self.query
-        exprs = [expr for _, expr in query.outputs] + [expr for expr, _, _ in query.order] + query.where
+        exprs = [one.expr for one in query.outputs] + [expr for expr, _, _ in query.order] + query.where
         for conditions in query.joins.values():
             exprs += conditions
         return exprs
@@ -102,17 +98,19 @@ class StepPlanner:
     def _needed(self) -> set[int]:
         return {column.index for expr in self._exprs() for column in columns_used(expr)}
 
-    def plan(self) -> Plan:
-        """The plan of the query; NotWorth when the columnar engine should have it."""
+    def plan(self) -> Plan | Refusal:
+        """The plan of the query; a refusal when the columnar engine should have it."""
         query = self.query
         steps, ordered, rest = self._steps()
         sort: tuple[SortKey, ...] = ()
         if query.order and not ordered:
             sort = tuple(self._sort_key(*one) for one in query.order)
-        self._judge(sorted_after=bool(sort), filtered=any(step.condition for step in steps[:1]))
+        filtered = any(step.condition for step in steps[:1])
+        if better := self._better_elsewhere(sorted_after=bool(sort), filtered=filtered):
+            return Refusal(better, is_choice=True)
         param_types = self.params.types
-        columns = output_columns(query.outputs, query.scope)
-        exprs = [self.narrow(expr) for _, expr in query.outputs]
+        columns = tuple([OutputColumn(one.name, one.type, one.origin) for one in query.outputs])
+        exprs = [self.narrow(one.expr) for one in query.outputs]
         plain = [expr.index for expr in exprs if isinstance(expr, ColumnRef)]
         if len(steps) == 1 and len(plain) == len(exprs) and not rest:
             fast = self._point(steps[0], columns, exprs, sort)
@@ -141,7 +139,7 @@ class StepPlanner:
     def _bound(self) -> tuple[tuple[str, Expr], ...]:
         """The typed trees of the query, for EXPLAIN (VERBOSE)."""
         query = self.query
-        found = [(f"Output: {name}", expr) for name, expr in query.outputs]
+        found = [(f"Output: {one.name}", one.expr) for one in query.outputs]
         found += [("Condition:", expr) for expr in query.where]
         for alias, conditions in query.joins.items():
             found += [(f"Condition of the left join of {alias}:", expr) for expr in conditions]
@@ -170,20 +168,19 @@ class StepPlanner:
         decode = step.source.table.row_codec.decoder(positions)
         return PointSelect(step.source, columns, tuple(self.params.types), decode)
 
-    def _judge(self, *, sorted_after: bool, filtered: bool) -> None:
-        """NotWorth when the columnar engine should have it."""
+    def _better_elsewhere(self, *, sorted_after: bool, filtered: bool) -> str:
+        """Why the columnar engine should have it; empty where it should not."""
         if self.settings.engine == "own" or not self.query.items or self.query.locking or self.takes:
-            return
+            return ""
         if not self.bounded:
-            raise NotWorth("a join without a key")
+            return "a join without a key"
         limited = self.query.limit is not None and not sorted_after
         if self.rows is not None and self.rows > COLUMNAR_ROWS and not limited:
-            raise NotWorth(f"about {self.rows:.0f} rows")
+            return f"about {self.rows:.0f} rows"
         few = self.settled and self.rows is not None and self.rows <= OWN_ROWS
         if self.reach <= PathReach.RANGE or (self.reach == PathReach.HALF and few):
-            return
-        if not limited or (self.reach == PathReach.ALL and filtered):
-            raise NotWorth("a scan of unknown size")
+            return ""
+        return "a scan of unknown size" if not limited or (self.reach == PathReach.ALL and filtered) else ""
 
     # --- tables in order -------------------------------------------------------------------------
 

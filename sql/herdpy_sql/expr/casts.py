@@ -117,7 +117,6 @@ def can_cast(source: Base, target: Base, context: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-@functools.lru_cache(maxsize=4096)
 def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Function | None:
     """What converts datums of ``source`` to ``target``; None when they stay as they are.
 

@@ -130,7 +130,7 @@ def definition(connection: Any) -> list[tuple[Any, ...]]:
     ).fetchall()
     indexes = connection.execute(
         "SELECT indexname, indexdef LIKE '%UNIQUE%', indexdef LIKE '%WHERE%' FROM pg_indexes"
-        " WHERE tablename = 't' ORDER BY 1"
+        " WHERE schemaname = 'public' AND tablename = 't' ORDER BY 1"
     ).fetchall()
     return [*columns, *indexes]
 

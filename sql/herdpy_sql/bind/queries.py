@@ -284,8 +284,8 @@ def _limit(binder: Binder, node: Any, scope: Scope) -> q.LimitClause:
         ties = options is not None and bool(options.args.get("with_ties"))
         count = _count(binder, limit.args.get("count") or exp.Literal.number(1), scope, "LIMIT")
     elif limit is not None:
-        if limit.args.get("offset") or limit.args.get("expressions"):
-            raise SqlError("42601", "LIMIT #,# syntax is not supported", hint="Use LIMIT and OFFSET.")
+        if limit.args.get("expressions"):
+            raise SqlError("42601", 'syntax error at or near "BY"')
         count = _count(binder, limit.expression, scope, "LIMIT")
     skipped = _count(binder, offset.expression, scope, "OFFSET") if offset is not None else None
     return q.LimitClause(count, skipped, ties and count is not None)

@@ -69,6 +69,7 @@ from herdpy_sql.parse.tokens import (
     lift_on_commit,
     lift_overriding,
     lift_references,
+    refuse_limit_pairs,
     signed_counts,
     whole_intervals,
     with_plain_operators,
@@ -441,6 +442,8 @@ def _by_sqlglot(statement: Statement) -> Expression:
             tokens = signed_counts(tokens)
         if "[]" in text:
             tokens = arrays_of_ids(tokens)
+        if "LIMIT" in text.upper():
+            refuse_limit_pairs(tokens)
         if "INTERVAL" in text.upper():
             tokens = whole_intervals(tokens)
         references: list[ReferenceOptions] = []

@@ -113,6 +113,31 @@ def signed_counts(tokens: list[Token]) -> list[Token]:
     return found
 
 
+_AFTER_LIMIT = frozenset(
+    {TokenType.OFFSET, TokenType.FOR, TokenType.FETCH, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+)
+
+
+def refuse_limit_pairs(tokens: Sequence[Token]) -> None:
+    """SqlError 42601 for LIMIT #,#, of which sqlglot would make LIMIT and OFFSET."""
+    depth = 0
+    open_limits: set[int] = set()  # the depths at which a LIMIT's number is read
+    for token in tokens:
+        kind = token.token_type
+        if kind == TokenType.L_PAREN:
+            depth += 1
+        elif kind == TokenType.R_PAREN:
+            open_limits.discard(depth)
+            depth -= 1
+        elif kind == TokenType.LIMIT:
+            open_limits.add(depth)
+        elif kind in _AFTER_LIMIT:
+            open_limits.discard(depth)
+        elif kind == TokenType.COMMA and depth in open_limits:
+            hint = "Use separate LIMIT and OFFSET clauses."
+            raise SqlError("42601", "LIMIT #,# syntax is not supported", hint=hint)
+
+
 def _mark(text: str, by: Token) -> Token:
     kind = TokenType.L_PAREN if text == "(" else TokenType.R_PAREN
     return Token(kind, text, by.line, by.col, by.start, by.end)

@@ -49,6 +49,7 @@ async def _fill(world: World) -> None:
     for _ in range(80):
         assert (await write(world, leader)).outcome == "done"
         await leader.begin(replica.log.aroll(), "roll")
+        shares.append(replica.log.list_share)  # before the leader's tasks, which may come within the second
         replica.opened.checkpointer.checkpoint(trim=False)
         await asyncio.sleep(1.0)
         said.update(await _problems(leader))

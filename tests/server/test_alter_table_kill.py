@@ -85,6 +85,8 @@ def come_so_far(server: RunningServer, much: int) -> Callable[[], bool]:
     """Whether so many bytes came to the log; 0: whether the statement has begun."""
     begun, watching = logged(server.data), server.connect()
     active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'ALTER TABLE wide%'"
+    # A server's first question about its catalog takes as long as the ALTER.
+    assert watching.execute(active).fetchone() == (0,)
 
     def enough() -> bool:
         if much:

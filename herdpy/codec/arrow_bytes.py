@@ -84,7 +84,7 @@ def images_to_batch(
     if buffer is None or int(np.diff(offsets).min()) < 2:
         raise ValueError("not a row image: fewer than 2 bytes")
     starts, stops = offsets[:-1], offsets[1:]
-    columns = _overlapping(buffer, "<u2")[starts]
+    columns = overlapping(buffer, "<u2")[starts]
     layouts = [int(columns[0])] if bool((columns == columns[0]).all()) else np.unique(columns).tolist()
     if layouts[-1] > len(fields):
         raise ValueError(f"a row image of {layouts[-1]} columns, where {len(fields)} are known")
@@ -115,7 +115,7 @@ def _retyped(array: Array, kind: pa.DataType) -> Array:
     return dress(array, kind)
 
 
-def _overlapping(buffer: Buffer, dtype: str) -> NumpyArray:
+def overlapping(buffer: Buffer, dtype: str) -> NumpyArray:
     """Return a view whose element i is what begins at byte i of the buffer."""
     width = np.dtype(dtype).itemsize
     return np.ndarray((max(buffer.size - width + 1, 0),), dtype, buffer, 0, (1,))
@@ -156,7 +156,7 @@ class _Layout:
         if shortest == longest and int(stops[-1]) - first == total * longest:
             fixed: NumpyArray = np.ndarray((total,), self.dtype(), buffer, first, (longest,))
         else:
-            fixed = _overlapping(buffer, f"V{self.width}")[starts].view(self.dtype())
+            fixed = overlapping(buffer, f"V{self.width}")[starts].view(self.dtype())
         bitmap = fixed["nulls"]
         any_null = bool(bitmap.any())
         contents: NumpyArray | None = None
@@ -173,7 +173,7 @@ class _Layout:
                 begin = contents if before is None else contents + fixed[f"c{before}"]
                 arrays.append(_contents(field, buffer, begin, contents + fixed[f"c{p}"], stops, nulls))
             else:
-                arrays.append(_column(field, fixed[f"c{p}"], nulls))
+                arrays.append(column_of_slots(field, fixed[f"c{p}"], nulls))
         return arrays
 
 
@@ -183,7 +183,7 @@ def _repeated(field: Field, count: int) -> Array:
     return one.take(pa.array(np.zeros(count, np.int32)))
 
 
-def _column(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
+def column_of_slots(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
     """Return the storage array of a fixed-width column, given its slots (strided)."""
     valid, count = validity(nulls), len(slots)
     missing = int(nulls.sum()) if valid is not None and nulls is not None else 0
@@ -205,6 +205,20 @@ def _column(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
     return pa.Array.from_buffers(kind, count, [valid, buffer_of(values.view("u1"))], missing)
 
 
+def binary_of_spans(buffer: Buffer, begin: NumpyArray, end: NumpyArray) -> Array:
+    """Return the bytes from each ``begin`` to its ``end`` as a binary array; they come in order."""
+    count = len(begin)
+    small = not count or int(end[-1]) <= _LIMIT
+    offsets = np.empty(2 * count + 1, np.int32 if small else np.int64)
+    offsets[0], offsets[1::2], offsets[2::2] = 0, begin, end
+    alternating = pa.Array.from_buffers(
+        pa.binary() if small else pa.large_binary(), 2 * count, [None, buffer_of(offsets), buffer], 0
+    )
+    contents: Array = pa.array(np.arange(1, 2 * count, 2, dtype=np.int64))
+    taken = alternating.take(contents)
+    return taken if small else taken.cast(pa.binary())
+
+
 def _contents(
     field: Field,
     buffer: Buffer,
@@ -216,16 +230,7 @@ def _contents(
     """Return the array of a variable column, its bytes copied out of the images."""
     if bool((begin > end).any()) or bool((end > stops).any()):
         raise ValueError("a damaged row image: a variable column lies outside it")
-    count = len(begin)
-    small = int(stops[-1]) <= _LIMIT
-    offsets = np.empty(2 * count + 1, np.int32 if small else np.int64)
-    offsets[0], offsets[1::2], offsets[2::2] = 0, begin, end
-    alternating = pa.Array.from_buffers(
-        pa.binary() if small else pa.large_binary(), 2 * count, [None, buffer_of(offsets), buffer], 0
-    )
-    contents: Array = pa.array(np.arange(1, 2 * count, 2, dtype=np.int64))
-    taken = alternating.take(contents)
-    taken = taken if small else taken.cast(pa.binary())
+    count, taken = len(begin), binary_of_spans(buffer, begin, end)
     valid = validity(nulls)
     _, places, data = taken.buffers()
     missing = int(nulls.sum()) if valid is not None and nulls is not None else 0

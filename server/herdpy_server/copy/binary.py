@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from herdpy.codec.arrow_bytes import overlapping
 from herdpy.codec.kinds import Datum
 from herdpy_server.copy.target import Array, CopyTarget
 from herdpy_server.wire.binary_columns import Fields, binary_width, column_from_binary
@@ -61,12 +62,13 @@ class RowScanner:
         starts = self._starts(data, at)
         if not len(starts):
             return at, []
-        view = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), 4)
+        buffer = pa.py_buffer(data)
+        numbers = overlapping(buffer, ">i4")
         places = starts[:-1] + 2
-        good = view[starts[:-1]].view(">u2")[:, 0] == len(self._widths)
+        good = overlapping(buffer, ">u2")[starts[:-1]] == len(self._widths)
         columns = []
         for width, varies in zip(self._widths, self._varies, strict=True):
-            lengths = view[np.minimum(places, len(view) - 1)].view(">i4")[:, 0].astype(np.int64)
+            lengths = numbers[np.minimum(places, len(numbers) - 1)].astype(np.int64)
             good &= (lengths >= -1) if not width else (lengths == width) | (varies & (lengths == -1))
             columns.append(Fields(data, places + 4, lengths))
             places = places + 4 + np.maximum(lengths, 0)

@@ -15,7 +15,7 @@ from herdpy_server.pgwire.client_statements import make_encoder, row_form
 from herdpy_server.pgwire.connection import FLUSH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from herdpy_server.pgwire.client_statements import Formats, RowsEncoder
     from herdpy_server.pgwire.connection import ClientConnection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions import Result
     from herdpy_server.sessions.copying import CopySink, CopySource
     from herdpy_server.sessions.result import Row
-    from herdpy_server.wire import DataRowForm
+    from herdpy_sql.plan import OutputColumn
 
 
 SMALL_ROWS = 64
@@ -48,30 +48,31 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
     connection = conversation.connection
     zone = conversation.session.settings.zone
     stream = result.stream
-    form, encode = row_form(columns, results, zone), make_encoder(columns, results, zone)
     if stream is None:
-        await _send_piece(connection, form, encode, result)
+        await _send_piece(connection, result, columns, results, zone)
         return
     try:
         if stream.as_bytes:
+            form = row_form(columns, results, zone)
             while (data := await stream.next_bytes(form)) is not None:
                 await send_bytes(connection, data)
         else:
             while (piece := await stream.next()) is not None:
-                await _send_piece(connection, form, encode, piece)
+                await _send_piece(connection, piece, columns, results, zone)
                 await _show(connection)
     finally:
         stream.close()
 
 
 async def _send_piece(
-    connection: ClientConnection, form: DataRowForm, encode: RowsEncoder, piece: Result
+    connection: ClientConnection, piece: Result, columns: Sequence[OutputColumn], results: Formats, zone: str
 ) -> None:
     """Send rows that are here: those of an Arrow table by columns, unless they are few."""
     batches = piece.batches(_BATCH_ROWS) if piece.length > SMALL_ROWS else None
     if batches is None:
-        await _send(connection, encode, piece.chunks())
+        await _send(connection, make_encoder(columns, results, zone), piece.chunks())
         return
+    form = row_form(columns, results, zone)
     for batch in batches:
         await send_bytes(connection, form.batch(batch))
 

@@ -16,14 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import (
-    arrow_type,
-    buffer_of,
-    datums_to_array,
-    dress,
-    hide_negative_infinity,
-    storage_type,
-)
+from herdpy.codec.arrow import arrow_type, datums_to_array, dress, storage_type, validity
+from herdpy.codec.arrow_bytes import binary_of_spans, column_of_slots, overlapping
 from herdpy.imports import lazy_module
 from herdpy_server.wire.formats import decoder
 from herdpy_sql.types import SqlType
@@ -45,8 +39,6 @@ def _unpacker(forms: TypeForms) -> Callable[[Any], Any] | None:
 
 _UNPACKERS = {base: _unpacker(forms) for base, forms in FORMS.items()}
 """From binary forms to what slots hold, of types whose values all have as many bytes."""
-_SHORT_BYTES = 48
-"""Strings of no more, on average, are gathered byte by byte: an index of eight bytes for each of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +56,19 @@ class Fields:
     lengths: Numbers
 
     @property
-    def nulls(self) -> Numbers | None:
-        """Which are NULL; None when none is."""
+    def nulls(self) -> Numbers:
+        """Which are NULL."""
         nulls: Numbers = self.lengths < 0
-        return nulls if nulls.any() else None
-
-    def validity(self) -> pa.Buffer | None:
-        """An Arrow array's bits of what is not NULL."""
-        nulls = self.nulls
-        return None if nulls is None else pa.array(~nulls).buffers()[1]
+        return nulls
 
     def windows(self, width: int) -> Numbers:
         """The first ``width`` bytes of each field, a row for each; zeros for NULL."""
         if len(self.data) < width:  # nothing but NULLs
             return np.zeros((len(self.starts), width), np.uint8)
-        values = np.frombuffer(self.data, np.uint8)
-        starts = np.minimum(self.starts, len(values) - width)
-        found: Numbers = np.lib.stride_tricks.sliding_window_view(values, width)[starts]
-        if (nulls := self.nulls) is not None:
-            found[nulls] = 0
+        starts = np.minimum(self.starts, len(self.data) - width)
+        taken = overlapping(pa.py_buffer(self.data), f"V{width}")[starts]
+        found: Numbers = taken.view(np.uint8).reshape(-1, width)
+        found[self.nulls] = 0
         return found
 
 
@@ -116,47 +102,27 @@ def _of_slots(fields: Fields, sql_type: SqlType, width: int) -> Array:
     unpack = _UNPACKERS[sql_type.base]
     assert unpack is not None  # its width is known
     slots = unpack(fields.windows(width))
-    kind = arrow_type(sql_type.field)
-    if pa.types.is_boolean(kind):
-        return pa.array(slots, mask=fields.nulls)
-    if slots.ndim == 1:
-        native = slots.astype(slots.dtype.newbyteorder("="))
-        slots = hide_negative_infinity(native, sql_type.field.kind)
-    return dress(_from_buffer(fields, storage_type(kind), slots), kind)
-
-
-def _from_buffer(fields: Fields, kind: pa.DataType, values: Numbers) -> Array:
-    data = buffer_of(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind, len(fields.starts), [fields.validity(), data])
+    native = slots.astype(slots.dtype.newbyteorder("="))
+    array = column_of_slots(sql_type.field, native, fields.nulls)
+    return dress(array, arrow_type(sql_type.field))
 
 
 def _of_strings(fields: Fields, sql_type: SqlType) -> Array:
     """SqlError or ValueError for what is not UTF-8, has a zero, or is too long."""
-    lengths = np.maximum(fields.lengths, 0)
-    ends = np.cumsum(lengths)
-    offsets = np.concatenate(([0], ends)).astype(np.int32)
-    joined = _joined(fields, lengths, ends)
-    buffers = [fields.validity(), buffer_of(offsets), joined]
-    found = pa.Array.from_buffers(arrow_type(sql_type.field), len(lengths), buffers)
+    ends = fields.starts + np.maximum(fields.lengths, 0)
+    joined = binary_of_spans(pa.py_buffer(fields.data), fields.starts, ends)
+    buffers = [validity(fields.nulls), *joined.buffers()[1:]]
+    found = pa.Array.from_buffers(arrow_type(sql_type.field), len(ends), buffers, -1, joined.offset)
     if not pa.types.is_string(found.type):
         return found
     found.validate(full=True)
-    if (np.frombuffer(joined, np.uint8) == 0).any():
+    data: Any = found.buffers()[2]
+    if data is not None and (np.frombuffer(data, np.uint8) == 0).any():
         raise ValueError("a zero in text")
     longest = pc.max(pc.utf8_length(found)).as_py() or 0
     if sql_type.length is not None and longest > sql_type.length:
         return _one_by_one(fields, sql_type)  # blanks may be all that is too much
     return found
-
-
-def _joined(fields: Fields, lengths: Numbers, ends: Numbers) -> Any:
-    """The bytes of all values, one after the other."""
-    total = int(ends[-1]) if len(ends) else 0
-    if total > _SHORT_BYTES * len(lengths):
-        places = zip(fields.starts.tolist(), lengths.tolist(), strict=True)
-        return pa.py_buffer(b"".join([fields.data[at : at + size] for at, size in places]))
-    index = np.repeat(fields.starts - (ends - lengths), lengths) + np.arange(total)
-    return buffer_of(np.frombuffer(fields.data, np.uint8)[index])
 
 
 def _one_by_one(fields: Fields, sql_type: SqlType) -> Array:

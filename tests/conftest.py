@@ -1,13 +1,16 @@
 """Fixtures that every area's tests may use, how properties are tested everywhere, and where the time goes."""
 
+import faulthandler
 import gc
 import os
 import signal
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 
 from tests.support.compiled import refuse_patches_of_binaries, skip_weak_references
@@ -68,6 +71,33 @@ def _shared_in_area(item: pytest.Item) -> set[str]:
         return set()
     found = item._fixtureinfo.name2fixturedefs
     return {name for name, made in found.items() if made[-1].scope == "package"}
+
+
+# A test whose time is over may hang where it cleans up: its process ends then, with the stacks of all its
+# threads; pytest reports the test as failed, and another process goes on with the rest.
+_CLEANING_UP_S = 60.0
+
+
+class TimeLimit(Protocol):
+    """What is used of pytest-timeout's settings of a test."""
+
+    timeout: float
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: TimeLimit) -> Generator[None]:
+    """Bound the time of a test that has failed for its time."""
+    faulthandler.dump_traceback_later(
+        settings.timeout + _CLEANING_UP_S, exit=True, file=item.config.stash[fault_handler_stderr_fd_key]
+    )
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_cancel_timer() -> Generator[None]:
+    """It ended."""
+    faulthandler.cancel_dump_traceback_later()
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -126,7 +126,13 @@ def test_the_short_way_is_taken(server: ThreadServer, monkeypatch: pytest.Monkey
         taken.append(arguments[2].tag)  # type: ignore[attr-defined]
         send(*arguments)  # type: ignore[arg-type]
 
+    def resolved(*arguments: object) -> None:
+        taken.append("resolved")
+        send_point(*arguments)  # type: ignore[arg-type]
+
+    send_point = queries._send_point
     monkeypatch.setattr(queries, "_send_alone", counted)
+    monkeypatch.setattr(queries, "_send_point", resolved)
     with Wire(server.address) as wire:
         wire.start()
         wire.ask(query("DROP TABLE IF EXISTS rt"))
@@ -141,7 +147,7 @@ def test_the_short_way_is_taken(server: ThreadServer, monkeypatch: pytest.Monkey
         taken.clear()
         for number in (5, 6):
             wire.ask(query(f"SELECT c FROM rt WHERE a = {number}"))
-        assert taken == ["SELECT 0"] * 2
+        assert taken == ["SELECT 0", "resolved"]
 
 
 @pytest.mark.parametrize(

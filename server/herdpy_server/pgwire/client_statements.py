@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herdpy_server.pgwire.backend import ProtocolViolationError, row_description
-from herdpy_server.wire import DataRowForm, parameter_decoder, rows_encoder
+from herdpy_server.wire import DataRowForm, answer_encoder, parameter_decoder, rows_encoder
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.plans import PreparedStatement
+    from herdpy_server.sessions.point_reads import PointRead
     from herdpy_server.sessions.portals import Portal
     from herdpy_sql.plan import OutputColumn
 
@@ -139,6 +140,23 @@ class AnswerForm(NamedTuple):
     encode: RowsEncoder | None
 
 
+class QueryForm:
+    """How a simple query of one statement is answered: all in text.
+
+    Attributes:
+        columns, zone: what the form is for.
+        point: the statement as one function; None until it has run once, or where it cannot be that.
+    """
+
+    __slots__ = ("columns", "form", "point", "zone")
+
+    def __init__(self, form: AnswerForm, columns: Sequence[OutputColumn], zone: str) -> None:
+        self.form = form
+        self.columns = columns
+        self.zone = zone
+        self.point: PointRead | None = None
+
+
 class BindPattern:
     """How a statement is bound: what its Bind messages look like, but for their values.
 
@@ -151,10 +169,11 @@ class BindPattern:
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
+        point: the statement as one function; None until it was answered twice, or where it cannot be that.
         spent: the portal of a point statement that ran in a transaction; it has no rows left.
     """
 
-    __slots__ = ("columns", "decoders", "form", "head", "results", "spent", "tail", "zone")
+    __slots__ = ("columns", "decoders", "form", "head", "point", "results", "spent", "tail", "zone")
 
     def __init__(self, bound: ClientStatement, formats: Formats, results: Formats, zone: str) -> None:
         """SqlError 22023 for a format that is not there."""
@@ -166,6 +185,7 @@ class BindPattern:
         self.form: AnswerForm | None = None
         self.columns: Sequence[OutputColumn] | None = None
         self.spent: ClientPortal | None = None
+        self.point: PointRead | None = None
 
     def datums(self, values: list[bytes | None]) -> tuple[Datum, ...]:
         """The datums of a message that was taken apart. SqlError as the types say of the bytes."""
@@ -242,3 +262,15 @@ def make_encoder(columns: Sequence[OutputColumn], results: Formats, zone: str) -
     """The function from rows to DataRow messages."""
     spread = spread_formats(results, len(columns))
     return rows_encoder([column.type for column in columns], [bool(form) for form in spread], zone)
+
+
+def make_answer_encoder(
+    columns: Sequence[OutputColumn],
+    results: Formats,
+    zone: str,
+    decode: Callable[[bytes], Sequence[Datum]],
+    around: tuple[bytes, bytes],
+) -> Callable[[bytes], bytes]:
+    """The function from a row's image to the answer that has it, with the messages ``around`` it."""
+    spread = [bool(form) for form in spread_formats(results, len(columns))]
+    return answer_encoder([column.type for column in columns], spread, zone, decode, around)

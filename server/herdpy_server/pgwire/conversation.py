@@ -30,14 +30,13 @@ from herdpy_server.pgwire.frontend import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.client_statements import AnswerForm, ClientPortal, ClientStatement
+    from herdpy_server.pgwire.client_statements import ClientPortal, ClientStatement, QueryForm
     from herdpy_server.pgwire.connection import ClientConnection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.plans import Prepared
     from herdpy_server.sessions.registry import SessionEntry
     from herdpy_server.sessions.settings import Settings
-    from herdpy_sql.plan import OutputColumn
 
 
 _REPORTED = {
@@ -209,7 +208,7 @@ class Conversation:
         self.bound: dict[str, ClientStatement] = {}
         self.portals: dict[str, ClientPortal] = {}
         self.texts: dict[str, ClientStatement] = {}
-        self.forms: dict[Prepared, tuple[AnswerForm, tuple[OutputColumn, ...], str]] = {}
+        self.forms: dict[Prepared, QueryForm] = {}
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
         self.idling: Idling | None = None

@@ -24,23 +24,28 @@ from herdpy_server.pgwire.client_statements import (
     BindPattern,
     ClientPortal,
     ClientStatement,
+    Formats,
+    QueryForm,
     check_parameter_formats,
     check_result_formats,
+    make_answer_encoder,
     make_encoder,
 )
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
+from herdpy_server.sessions.point_reads import PointRead
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of
 from herdpy_server.sessions.result import Result
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.query import PointSelect
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.pgwire.conversation import Conversation, Handler
     from herdpy_server.sessions import Session, SimpleQuery
     from herdpy_server.sessions.execution import Answering
-    from herdpy_server.sessions.plans import Prepared
+    from herdpy_server.sessions.plans import Prepared, PreparedStatement, ReadyPlan
     from herdpy_sql.plan import OutputColumn
 
 _STATEMENT = ord("S")
@@ -67,8 +72,7 @@ def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     session.close_portal("")
     if plain is not None:
         statement, numbers, columns = plain
-        form = _query_form(conversation, statement, columns)
-        _answer_alone(conversation, form, session.run(statement, numbers, text=sql))
+        _answer_plain(conversation, statement, numbers, columns, sql)
         return
     statements = session.simple_query(sql)
     if statements.is_empty:
@@ -76,6 +80,31 @@ def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         conversation.ready()
     else:
         conversation.drive(_run_statements(conversation, statements))
+
+
+def _answer_plain(
+    conversation: Conversation,
+    statement: Prepared,
+    numbers: tuple[int, ...],
+    columns: tuple[OutputColumn, ...] | None,
+    sql: str,
+) -> None:
+    """Answer a simple query that is a point statement."""
+    session = conversation.session
+    if columns is None:
+        _answer_alone(conversation, _NO_ROWS, session.run(statement, numbers, text=sql))
+        return
+    known = _query_form(conversation, statement, columns)
+    point = known.point
+    if point is not None:
+        answer = point.run(statement.ready, numbers, sql, statement.text)
+        if answer is not None:
+            _send_point(conversation, answer)
+            return
+    ready = statement.ready
+    if ready is not None and ready.is_resolved and session.transaction is None:
+        known.point = _point_read(session, ready, known.form, columns, TEXT, known.zone)
+    _answer_alone(conversation, known.form, session.run(statement, numbers, text=sql))
 
 
 def _plain(
@@ -217,6 +246,13 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
                 and data.startswith(pattern.head, end, stop)
             ):
                 bound, datums = known, pattern.values(data, end + len(pattern.head), stop)
+                if (
+                    pattern.point is not None
+                    and datums is not None
+                    and data.startswith(_REST, stop)
+                    and _read_point(conversation, known.statement, pattern.point, datums, stop)
+                ):
+                    return
     if bound is None or pattern is None or datums is None:
         portal, bound, pattern, datums = _bound_anew(conversation, data, at, stop)
     if not portal and data.startswith(_REST, stop) and _run_alone(conversation, bound, pattern, datums, stop):
@@ -270,6 +306,10 @@ def _run_alone(
     form = pattern.form
     if form is None or pattern.columns is not statement.columns:
         form = _statement_form(bound, pattern)
+    elif session.transaction is None:
+        ready = statement.ready
+        if ready is not None and ready.is_resolved and not statement.named:
+            _resolve(session, ready, pattern, form)
     statement.binds += 1
     conversation.connection.inbox.at = stop + _REST_BYTES
     conversation.extended = False
@@ -284,6 +324,56 @@ def _run_alone(
     if not in_block and session.transaction is not None and not conversation.blocked:
         _keep_spent(conversation, bound, pattern, datums)  # it was BEGIN
     return True
+
+
+def _read_point(
+    conversation: Conversation,
+    statement: PreparedStatement,
+    point: PointRead,
+    datums: tuple[Datum, ...],
+    stop: int,
+) -> bool:
+    """Bind, Describe, Execute and Sync of a read by key as one function; False: nothing has happened."""
+    text = statement.text
+    answer = point.run(statement.ready, datums, text, text)
+    if answer is None:
+        return False
+    statement.binds += 1
+    conversation.connection.inbox.at = stop + _REST_BYTES
+    conversation.extended = False
+    _send_point(conversation, answer)
+    return True
+
+
+def _send_point(conversation: Conversation, answer: bytes) -> None:
+    conversation.out.append(answer)
+    conversation.connection.out_bytes += len(answer)
+    if conversation.portals:
+        conversation.portals.clear()
+    conversation.ready()
+
+
+def _resolve(session: Session, ready: ReadyPlan, pattern: BindPattern, form: AnswerForm) -> None:
+    """See to it that the statement, which is answered as before, is one function the next time."""
+    point, columns = pattern.point, pattern.columns
+    if columns is not None and (point is None or not point.is_of(ready)):
+        pattern.point = _point_read(session, ready, form, columns, pattern.results, pattern.zone)
+
+
+def _point_read(
+    session: Session,
+    ready: ReadyPlan,
+    form: AnswerForm,
+    columns: Sequence[OutputColumn],
+    results: Formats,
+    zone: str,
+) -> PointRead:
+    """A statement outside of a transaction as one function."""
+    plan = ready.plan
+    assert isinstance(plan, PointSelect)
+    one, none = (backend.command_complete(plan.command_tag(count)) for count in (1, 0))
+    answer = make_answer_encoder(columns, results, zone, plan.decode, (form.head, one))
+    return PointRead(session, ready, answer, form.head + none)
 
 
 def _keep_spent(
@@ -312,26 +402,23 @@ def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
     else:
         head = backend.BIND_COMPLETE + bound.row_description(columns, pattern.results)
         form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.zone))
-    pattern.form, pattern.columns = form, columns
+    pattern.form, pattern.columns, pattern.point = form, columns, None
     return form
 
 
 def _query_form(
-    conversation: Conversation, statement: Prepared, columns: tuple[OutputColumn, ...] | None
-) -> AnswerForm:
-    """How a simple query is answered: all in text."""
-    if columns is None:
-        return _NO_ROWS
+    conversation: Conversation, statement: Prepared, columns: tuple[OutputColumn, ...]
+) -> QueryForm:
+    """How a simple query is answered."""
     forms, zone = conversation.forms, conversation.session.settings.zone
     known = forms.get(statement)
-    if known is not None and known[1] is columns and known[2] == zone:
-        return known[0]
+    if known is not None and known.columns is columns and known.zone == zone:
+        return known
     head = backend.row_description(columns, (0,) * len(columns))
-    form = AnswerForm(head, make_encoder(columns, TEXT, zone))
     if len(forms) >= _FORMS:
         forms.clear()
-    forms[statement] = form, columns, zone
-    return form
+    forms[statement] = known = QueryForm(AnswerForm(head, make_encoder(columns, TEXT, zone)), columns, zone)
+    return known
 
 
 def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Answering) -> None:

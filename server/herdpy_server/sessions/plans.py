@@ -29,6 +29,7 @@ from herdpy_server.tablespace import now_us
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
+from herdpy_sql.execute.query import PointSelect
 from herdpy_sql.parse import Statement, makes_temporary, parse, split
 from herdpy_sql.plan import Engine, OutputColumn, Plan, prepare
 from herdpy_sql.plan.columnar import ColumnarSelect
@@ -44,7 +45,7 @@ _MISMATCH = "42804"
 _OF_GRAMMAR = frozenset({"42601", "54001", "54000", "22021"})
 """Errors that PostgreSQL's parser raises; others come when the statement's turn does."""
 
-_INTEGER = re.compile(r"(?<![\w.])[0-9]{1,10}(?![\w.])")
+_INTEGER = re.compile(r"(?<![\w.])([0-9]{1,10})(?![\w.])")
 _NOT_PLAIN = re.compile(r"""['"$\\]|--|/\*|;(?!\s*\Z)""")
 _MAX_INTEGER = 2**31 - 1
 _LONG_TEXT = 4096
@@ -75,7 +76,8 @@ class ReadyPlan:
         only_locks: it is LOCK TABLE. ``counts``: its answer has a number of rows.
         is_limited, is_sliced, is_stepped: how it shares the loop, see ``time_slices``. A point statement
             need not. ``one_turn``: no run of it leaves a turn to others.
-        is_point_read: it reads one row at most, by its key, and waits for nothing.
+        is_point_read: it reads one row at most, by its key, and waits for nothing. ``is_resolved``: and its
+            parameters alone make the key, see ``point_reads``.
     """
 
     __slots__ = (
@@ -85,6 +87,7 @@ class ReadyPlan:
         "engine",
         "is_limited",
         "is_point_read",
+        "is_resolved",
         "is_sliced",
         "is_stepped",
         "is_streamed",
@@ -112,6 +115,7 @@ class ReadyPlan:
         self.is_stepped = isinstance(plan, STEPPED)
         self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
         self.is_point_read = self.reads_now and self.one_turn and plan.brief and plan.columns is not None
+        self.is_resolved = self.is_point_read and isinstance(plan, PointSelect) and plan.get.by_parameters
 
 
 @mypyc_attr(native_class=False)  # others refer to it weakly
@@ -324,8 +328,9 @@ class PlanCache:
         """
         if len(sql) > _LONG_TEXT:
             return None
-        numbers = _INTEGER.findall(sql)
-        likeness = "0".join(_INTEGER.split(sql)) if numbers else sql
+        parts = _INTEGER.split(sql)  # every second one is a number
+        numbers = parts[1::2]
+        likeness = "0".join(parts[::2]) if numbers else sql
         known = self._likenesses.get(likeness)
         if known is None or (known[0] is None and known[1] is not catalog):
             known = self._look_at(sql, likeness, len(numbers), catalog, engine)

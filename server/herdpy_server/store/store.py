@@ -30,7 +30,7 @@ from herdpy_server.store.disk import MAX_DATABASES, MAX_READERS, ApplyError, Dis
 from herdpy_server.store.flush import Begun
 from herdpy_server.store.history import History
 from herdpy_server.store.index_build import WrittenKeys
-from herdpy_server.store.layers import Layer, Memory
+from herdpy_server.store.layers import MISSING, Layer, Memory, Missing
 from herdpy_server.store.limits import ADDRESS_SPACE, Limit
 from herdpy_server.store.loads import Loaded, LoadOutcome, Loads, loaded_by
 from herdpy_server.store.outcomes import CommitOutcome, Outcomes, outcome_of
@@ -209,6 +209,18 @@ class Store:
             Limit("store_bytes", disk.used_bytes, disk.map_size_bytes, "53100"),
             Limit("address_space_bytes", space.used_bytes, space.total_bytes, "53400"),
         )
+
+    def durable_value(self, db: int, key: bytes) -> bytes | Missing | None:
+        """What everybody sees under ``key``, or None; MISSING where that is not durable yet."""
+        chain = self.memory.visible.get(db)
+        if chain is not None:
+            for delta in chain:
+                value = delta.rows.get(key, MISSING)
+                if value is not MISSING:
+                    return MISSING if delta.token else value
+                if delta.cleared:
+                    return MISSING if delta.token else None
+        return self.disk.current.get(db, key)
 
     # Applied.
 

@@ -4,6 +4,7 @@ Below the front ends (``pgwire``) and COPY's binary format; knows nothing of ses
 
     decoder(type, binary, zone) -> (bytes -> Datum)        encoder(type, binary, zone) -> (Datum -> bytes)
     rows_encoder(types, formats, zone) -> (rows -> whole DataRow messages, one after another)
+    answer_encoder(types, formats, zone, decode, around) -> (image of one row -> a whole answer)
     DataRowForm(types, formats, zone)                       makes DataRow messages of Arrow batches
     row_bodies(arrays, types, formats, zone) -> their bodies as an Arrow array
     copy_data_messages(pieces) -> CopyData messages
@@ -15,10 +16,11 @@ NULL is the message's business: no decoder is called for it and no encoder is gi
 from herdpy_server.wire.columns import DataRowForm, copy_data_messages, row_bodies
 from herdpy_server.wire.formats import decoder, encoder
 from herdpy_server.wire.parameters import parameter_decoder, type_of_oid
-from herdpy_server.wire.rows import rows_encoder
+from herdpy_server.wire.rows import answer_encoder, rows_encoder
 
 __all__ = [
     "DataRowForm",
+    "answer_encoder",
     "copy_data_messages",
     "decoder",
     "encoder",

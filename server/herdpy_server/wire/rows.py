@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import Any
 
 from herdpy.codec.kinds import Datum
@@ -48,8 +49,51 @@ def rows_encoder(
     return many
 
 
+def answer_encoder(
+    types: Sequence[SqlType],
+    formats: Sequence[bool],
+    zone: str,
+    decode: Callable[[bytes], Row],
+    around: tuple[bytes, bytes],
+) -> Callable[[bytes], bytes]:
+    """The function from one row's image to a whole answer: the DataRow message between those ``around`` it.
+
+    Args:
+        types, formats, zone: as in :func:`rows_encoder`.
+        decode: makes the row of the image.
+    """
+    names, lines = _parts(tuple(types), tuple(formats), zone)
+    columns = range(len(types))
+    parts = ", ".join(["BEFORE", "size", "HEAD", *(f"p{i}" for i in columns), "AFTER"])
+    size = " + ".join(["6", *(f"len(p{i})" for i in columns)])
+    source = [
+        "def answer(image):",
+        f"    {_targets(types)} = decode(image)",
+        *(f"    {line}" for line in lines),
+        f"    n = {size}",
+        f"    size = L[n] if n < {_SMALL} else PACK(n)",
+        f"    return join(({parts}))",
+    ]
+    names |= {"decode": decode, "BEFORE": around[0] + b"D", "AFTER": around[1]}
+    exec(_code("\n".join(source)), names)  # only names and numbers from above are in it
+    answer: Callable[[bytes], bytes] = names["answer"]
+    return answer
+
+
 @functools.lru_cache(maxsize=512)
-def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) -> Any:
+def _code(source: str) -> CodeType:
+    return compile(source, "<rows>", "exec")
+
+
+def _targets(types: Sequence[SqlType]) -> str:
+    """What a row is unpacked to."""
+    return f"({''.join(f'c{i}, ' for i in range(len(types)))})" if types else "_"
+
+
+def _parts(
+    types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str
+) -> tuple[dict[str, Any], list[str]]:
+    """The names that generated functions use, and the lines that make ``p0``, ``p1`` ... of a row."""
     names: dict[str, Any] = {
         "L": _LENGTHS,
         "PACK": _PACK,
@@ -60,21 +104,25 @@ def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) 
     lines: list[str] = []
     for i, (sql_type, binary) in enumerate(zip(types, formats, strict=True)):
         lines += _column(i, sql_type, binary, zone, names)
+    return names, lines
+
+
+@functools.lru_cache(maxsize=512)
+def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) -> Any:
+    names, lines = _parts(types, formats, zone)
     parts = ", ".join(["HEAD", *(f"p{i}" for i in range(len(types)))])
-    variables = "".join(f"c{i}, " for i in range(len(types)))
-    unpack = f"({variables})" if types else "_"
     source = [
         "def many(rows):",
         "    out = []",
         "    append = out.append",
-        f"    for {unpack} in rows:",
+        f"    for {_targets(types)} in rows:",
         *(f"        {line}" for line in lines),
         f"        body = join(({parts},))",
         "        append(b'D' + PACK(len(body) + 4))",
         "        append(body)",
         "    return join(out)",
     ]
-    exec(compile("\n".join(source), "<rows>", "exec"), names)  # only names and numbers from above are in it
+    exec(_code("\n".join(source)), names)  # only names and numbers from above are in it
     return names["many"]
 
 

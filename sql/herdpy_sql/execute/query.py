@@ -260,14 +260,14 @@ class PointSelect(Plan):
         self.get = source
         self._table = source.table
         self._key = source.key
-        self._decode = decode
+        self.decode = decode
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         key = self._key((), params, clock)
         if key is not None:
             image = view.get(self._table, key)
             if image is not None:
-                return PlanOutcome([self._decode(image)], 1)
+                return PlanOutcome([self.decode(image)], 1)
         return PlanOutcome([], 0)
 
     def explain(self) -> list[str]:

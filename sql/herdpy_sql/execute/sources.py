@@ -335,6 +335,11 @@ class KeyGet(RowSource):
         """It is."""
         return True
 
+    @property
+    def by_parameters(self) -> bool:
+        """Whether the key is made of parameters alone: of no other row, and no clock."""
+        return all(one.param is not None for one in self.range.equals)
+
     def look_up(self, view: View, outer: Row, params: Row, clock: Clock) -> Sequence[Pair]:
         key = self.key(outer, params, clock)
         if key is not None and (image := view.get(self.table, key)) is not None:

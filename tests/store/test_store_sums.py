@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import herdpy
 from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import Delete, Insert, TablesChecksum
 from herdpy_server.store import Store
-from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, sums
+from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, stand_back, sums
 
 MARK = TablesChecksum([(0, 7, 0)])
 
@@ -53,6 +55,17 @@ def test_rows_in_memory_count_as_rows_on_the_disk_do(store: Store):
     assert of(store) == without
     store.apply(LSN(at.ledger_id, at.entry_id + 2), [Insert(table.id, key, image)])
     assert of(store) == before
+
+
+def test_the_thread_of_sums_alone_stands_back(store: Store):
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    before = niceness()
+    with ThreadPoolExecutor(1, initializer=stand_back) as executor:
+        assert executor.submit(niceness).result() > before
+    of(store)
+    assert niceness() == before
 
 
 def test_nobody_waits_for_sums_that_are_not_wanted(store: Store):

@@ -51,8 +51,13 @@ class SumsGivenUpError(Exception):
     """Nobody wants the sums any more."""
 
 
+def stand_back() -> None:
+    """Have less of the processors than others, for as long as this thread lives."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
 def sums(snapshot: StoreSnapshot, ended: threading.Event) -> list[Sum]:
-    """Of everything in a state, by id. For a thread of its own, which has less of the processors than others.
+    """Of everything in a state, by id. For a thread of its own (``stand_back``).
 
     It takes at most half of the time, so that the loop's thread has the interpreter whenever it wants it.
 
@@ -60,7 +65,6 @@ def sums(snapshot: StoreSnapshot, ended: threading.Event) -> list[Sum]:
         SumsGivenUpError: ``ended`` was set.
         lmdb.Error, ValueError: the state cannot be read.
     """
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
     found = [_definitions(snapshot.catalog)]
     for table in snapshot.catalog.tables.values():
         found.append(_sum(table.id, snapshot.scan(table), ended))

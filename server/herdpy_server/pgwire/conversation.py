@@ -20,6 +20,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdpy.log.wait import Wait
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.plans import Prepared
     from herdpy_server.sessions.registry import SessionEntry
+    from herdpy_server.sessions.result import Result
     from herdpy_server.sessions.settings import Settings
 
 
@@ -212,7 +214,7 @@ class Conversation:
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
         self.idling: Idling | None = None
-        self._run: Run[None] | None = None
+        self._run: Run[Any] | None = None
         self._fatal: SqlError | None = None
         self._has_left = False
         self._told_position = session.settings.commit_position
@@ -353,6 +355,32 @@ class Conversation:
         if run.start():
             self._ended(run)
 
+    def go_on(
+        self, steps: Coroutine[Any, Any, Result], wait: Wait[Any], answer: Callable[[Run[Result]], None]
+    ) -> None:
+        """Go on with ``steps``, which have begun and wait; no other message is taken before they are done.
+
+        Then ``answer`` is called, which raises what they raised.
+        """
+        run = self.connection.context.databases.run(steps, partial(self._went_on, answer))
+        self.blocked = True
+        self._run = run
+        run.wait_for(wait)
+
+    def _went_on(self, answer: Callable[[Run[Result]], None], run: Run[Result]) -> None:
+        try:
+            answer(run)
+        except ConnectionLost:
+            self.session.abort()
+        except (FatalError, SilentClose) as last:
+            self.end(last)
+        except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
+            self.fail(error)
+        finally:
+            self._over()
+        if not self.is_over:
+            self.advance()
+
     async def _settled(self, error: SqlError) -> None:
         """An error of a step that could not wait is raised once what it says of tables holds."""
         await self.session.settled(error)
@@ -369,9 +397,15 @@ class Conversation:
             self.fail(error)
 
     def _ended(self, run: Run[None]) -> None:
+        try:
+            run.result()
+        finally:
+            self._over()
+
+    def _over(self) -> None:
+        """Nothing is waited for any more."""
         self._run = None
         self.blocked = False
-        run.result()
         if self.is_over:
             self._leave()
         elif self._fatal is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.pgwire import backend, frontend
@@ -43,6 +44,7 @@ from herdpy_sql.execute.query import PointSelect
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.pgwire.conversation import Conversation, Handler
+    from herdpy_server.serving.driver import Run
     from herdpy_server.sessions import Session, SimpleQuery
     from herdpy_server.sessions.execution import Answering
     from herdpy_server.sessions.plans import Prepared, PreparedStatement, ReadyPlan
@@ -431,13 +433,13 @@ def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Answering
     except StopIteration as over:
         _send_alone(conversation, form, over.value)
     else:
-        conversation.drive(_answer_alone_late(conversation, form, _GoOn(steps, wait)))
+        conversation.go_on(steps, wait, partial(_answer_alone_late, conversation, form))
 
 
-async def _answer_alone_late(conversation: Conversation, form: AnswerForm, rest: _GoOn) -> None:
-    """Answer once what the answer rests on is durable, or once it has what it waited for."""
+def _answer_alone_late(conversation: Conversation, form: AnswerForm, run: Run[Result]) -> None:
+    """Answer: what the answer rests on is durable, or it has what it waited for."""
     try:
-        result = await rest
+        result = run.result()
     except BaseException:
         conversation.out.append(form.head)
         raise

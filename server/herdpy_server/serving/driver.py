@@ -111,6 +111,15 @@ class Run(Generic[T]):
         """Begin; True when that was all, False when it waits and ``done`` will be called."""
         return self._step(None)
 
+    def wait_for(self, wait: Wait[Any]) -> None:
+        """Begin with a coroutine that has begun already, and waits: ``done`` will be called."""
+        self._wait = wait
+        self._driver.waiting.add(self)
+        if isinstance(wait, (Append, LastWait)):
+            wait.when_done(self._wake)
+        else:
+            wait.add_done_callback(self._resume)
+
     def result(self) -> T:
         """What the coroutine returned; raises what it raised. InvalidStateError before it has ended."""
         if not self.finished:
@@ -154,12 +163,7 @@ class Run(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - `result` raises it
             self._error = error
         else:
-            self._wait = wait
-            self._driver.waiting.add(self)
-            if isinstance(wait, (Append, LastWait)):
-                wait.when_done(self._wake)
-            else:
-                wait.add_done_callback(self._resume)
+            self.wait_for(wait)
             return False
         self.finished = True
         return True

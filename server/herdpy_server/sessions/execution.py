@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdpy.log import LogError
+from herdpy.log.wait import Wait
 from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
 from herdpy_server.sessions.binding import Bindable, Binding, BoundStatement, PlanAlone, session_closed
 from herdpy_server.sessions.block import SessionNotice, TransactionBlock
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from herdpy_server.sessions.plans import ReadyPlan
     from herdpy_server.sessions.result import Row
+    from herdpy_sql.catalog import Catalog
 
 
 _NO_LOCKS = NoLocks()
@@ -63,6 +65,10 @@ _WEAK = frozenset(TABLE_MODES[name] for name in ("ACCESS SHARE", "ROW SHARE", "R
 
 Answering = Result | Coroutine[Any, Any, Result]
 """A statement's answer, or what gives it; both can be awaited."""
+
+Begun = tuple[Clock, Mark, Wait[object] | PlanOutcome | None]
+"""A run of a plan that has begun: its clock, where its transaction was then, and what the first attempt must
+wait for, or its outcome; None: there was no attempt yet."""
 
 Control = Callable[["Execution", Any, BoundStatement], Awaitable[Result]]
 """Carries out a statement that the session itself does: called with its plan, and the statement."""
@@ -149,6 +155,8 @@ class Execution:
             return self._read(ready, bound.values)
         control = self._controls.get(type(ready.plan))
         if control is None:
+            if ready.is_point and not bound.many and self.block.transaction is not None:
+                return self._in_block(bound, self.block.transaction)
             return self._carry_out(bound, last=True)
         return self._controlled(control, bound)
 
@@ -172,6 +180,56 @@ class Execution:
         if view.read_position or (self._tablespace.guard is not None and not self._checks.holds(plan)):
             return self._once_certain(answer, view)
         return answer
+
+    def _in_block(self, bound: BoundStatement, transaction: Transaction) -> Answering:
+        """Run a point statement in the open transaction.
+
+        It is mostly over here. Where it must wait, the coroutine that goes on begins with that wait: what was
+        asked for is in its queue already.
+        """
+        tablespace, settings, ready = self._tablespace, self._settings, bound.ready
+        plan, workspace = ready.plan, transaction.workspace
+        if tablespace.guard is not None and not self._checks.may_begin(plan):
+            return self._carry_out(bound, last=True)
+        if not ready.read_only and tablespace.is_full:
+            return self._carry_out(bound, last=True)
+        workspace.watch = self._waits.check
+        mark = workspace.mark()
+        try:
+            transaction.begin_statement()
+            clock = transaction.clock(settings.zone)
+            if workspace.taken:
+                workspace.taken.clear()
+            if settings.read_only and not ready.read_only:
+                self._check_may_write(plan, own=False)
+            outcome = plan.run(workspace, bound.values, clock)  # type: ignore[arg-type]
+        except MustWait as conflict:
+            return self._carry_out(bound, last=True, begun=(clock, mark, conflict.wait))  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - whatever it is, who awaits it has it raised
+            return self._failed(error, transaction, bound, mark)
+        except BaseException:
+            workspace.undo(mark)
+            self.block.fail()
+            raise
+        if (plan.columns is not None and workspace.read_position and not settings.early_answers) or (
+            tablespace.guard is not None and not self._checks.holds(plan)
+        ):
+            return self._carry_out(bound, last=True, begun=(clock, mark, outcome))
+        if plan.remarks:
+            remark(self.block, plan)
+        count = outcome.count if ready.counts else -1
+        return Result(plan, count, plan.columns, outcome.rows, outcome.table)
+
+    async def _failed(
+        self, error: Exception, transaction: Transaction, bound: BoundStatement, mark: Mark
+    ) -> Result:
+        """A point statement has failed in the open transaction: nothing of it is left."""
+        await undo(transaction.workspace, mark)
+        await self._stopped(error, transaction, None, bound)
+        try:
+            raise error
+        finally:
+            del error  # it has this frame
 
     async def _once_certain(self, answer: Result, view: Workspace) -> Result:
         """An answer, once what was read is durable and as new as the session wants it."""
@@ -229,15 +287,18 @@ class Execution:
         """
         return await self._carry_out(bound, limited=not as_planned)
 
-    async def _carry_out(self, bound: BoundStatement, *, limited: bool = True, last: bool = False) -> Result:
+    async def _carry_out(
+        self, bound: BoundStatement, *, limited: bool = True, last: bool = False, begun: Begun | None = None
+    ) -> Result:
         """Run a plan in the open transaction, or in one of its own, and give its answer.
 
         Args:
             limited: not longer than its share, if it can be run otherwise.
             last: nothing but the answer comes after it.
+            begun: it has begun, in the open transaction.
         """
         block, tablespace, checks = self.block, self._tablespace, self._checks
-        if tablespace.guard is not None and not checks.may_begin(bound.ready.plan):
+        if begun is None and tablespace.guard is not None and not checks.may_begin(bound.ready.plan):
             await self._admit(bound)
         transaction = block.transaction
         if transaction is None and not block.autocommit:
@@ -248,12 +309,12 @@ class Execution:
         own, append = None, None
         failure: BaseException | None = None
         try:
-            if not bound.ready.read_only and tablespace.is_full:
+            if begun is None and not bound.ready.read_only and tablespace.is_full:
                 await self._waits.room()
                 bound.bind()
             if transaction is None:
                 own = transaction = self._begin(bound.ready, limited=limited)
-            outcome = await self.run(transaction, bound, limited=limited)
+            outcome = await self.run(transaction, bound, limited=limited, begun=begun)
             workspace, plan = transaction.workspace, bound.ready.plan
             if own is None:
                 if plan.columns is not None and workspace.read_position and not self._settings.early_answers:
@@ -366,62 +427,59 @@ class Execution:
         return result
 
     async def run(
-        self, transaction: Transaction, bound: BoundStatement, *, limited: bool = True
+        self,
+        transaction: Transaction,
+        bound: BoundStatement,
+        *,
+        limited: bool = True,
+        begun: Begun | None = None,
     ) -> PlanOutcome:
         """Run the plan, again and again until it need not wait; on an error nothing of it is left.
 
-        In a transaction of its own it is ready to be committed then, in the same turn.
+        In a transaction of its own it is ready to be committed then, in the same turn. One that has ``begun``
+        goes on from there, in the turn of its first attempt.
         """
         if bound.many and bound.ready.asks:
             return await self._each(transaction, bound)
         own = transaction is not self.block.transaction
         ready, workspace = bound.ready, transaction.workspace
-        if not ready.only_locks and (not own or workspace.has_snapshot):
-            transaction.begin_statement()
-        workspace.watch = self._waits.check
-        if ready.is_limited and limited and not bound.many:
-            self._limit(workspace)
-        clock = transaction.clock(self._settings.zone)
-        mark = _START if own and transaction.instant else workspace.mark()
-        met: MustWait | None
-        stale = 0
+        clock, mark, met = begun or self._start(transaction, bound, own=own, limited=limited)
+        if isinstance(met, PlanOutcome):
+            return met
+        catalog, stale = None, 0  # the catalog of an attempt that leaves turns to others
         failure: Exception | None = None
         try:
             while True:
-                ready = bound.ready
-                one_turn = ready.one_turn or self._in_one_turn(ready, limited=limited)
-                catalog = None if one_turn else workspace.catalog
-                if workspace.taken:
-                    workspace.taken.clear()
-                try:
-                    if not ready.read_only and (self._settings.read_only or ready.plan.concurrently):
-                        self._check_may_write(ready.plan, own=own)
-                    if not one_turn:
-                        outcome = await self._in_turns(transaction, bound, clock, stale, limited=limited)
-                    elif bound.many:
-                        outcome = run_rows(ready.plan, bound.values, workspace, clock)
-                    else:
-                        outcome = ready.plan.run(workspace, bound.values, clock)  # type: ignore[arg-type]
-                    if own and not ready.read_only and transaction.instant:
-                        self._end_turn(workspace)
-                    return outcome
-                except MustWait as conflict:
-                    if workspace.has_changed_since(mark):  # a point statement locks before it writes
+                if met is None:
+                    ready = bound.ready
+                    one_turn = ready.one_turn or self._in_one_turn(ready, limited=limited)
+                    catalog = None if one_turn else workspace.catalog
+                    if workspace.taken:
+                        workspace.taken.clear()
+                    try:
+                        if not ready.read_only and (self._settings.read_only or ready.plan.concurrently):
+                            self._check_may_write(ready.plan, own=own)
+                        if not one_turn:
+                            outcome = await self._in_turns(transaction, bound, clock, stale, limited=limited)
+                        elif bound.many:
+                            outcome = run_rows(ready.plan, bound.values, workspace, clock)
+                        else:
+                            outcome = ready.plan.run(workspace, bound.values, clock)  # type: ignore[arg-type]
+                        if own and not ready.read_only and transaction.instant:
+                            self._end_turn(workspace)
+                        return outcome
+                    except MustWait as conflict:
+                        met = conflict.wait  # type: ignore[assignment]
+                    except SourceChanged:
                         workspace.undo(mark)
-                    if one_turn:
-                        if workspace.taken:
-                            workspace.give_back()  # nobody else had a turn since
-                        catalog = workspace.catalog
+                        stale += 1
+                if met is not None:
+                    catalog = self._give_way(workspace, mark, catalog)
                     if own and self._isolate(transaction, ready):
                         workspace = transaction.workspace
                         clock = transaction.clock(self._settings.zone)
-                    met = conflict
-                except SourceChanged:
-                    workspace.undo(mark)
-                    stale += 1
+                    await self._waits.until_granted(transaction, met)
                     met = None
-                if met is not None:
-                    await self._waits.for_lock(transaction, met)
                 if workspace.catalog is not catalog:
                     bound.bind()
         except Exception as error:  # noqa: BLE001 - raised below: compiled code awaits in no handler
@@ -435,6 +493,30 @@ class Execution:
             raise failure
         finally:
             del failure  # it has this frame
+
+    def _start(self, transaction: Transaction, bound: BoundStatement, *, own: bool, limited: bool) -> Begun:
+        """A plan is about to run in a transaction."""
+        ready, workspace = bound.ready, transaction.workspace
+        if not ready.only_locks and (not own or workspace.has_snapshot):
+            transaction.begin_statement()
+        workspace.watch = self._waits.check
+        if ready.is_limited and limited and not bound.many:
+            self._limit(workspace)
+        clock = transaction.clock(self._settings.zone)
+        return clock, _START if own and transaction.instant else workspace.mark(), None
+
+    def _give_way(self, workspace: Workspace, mark: Mark, catalog: Catalog | None) -> Catalog:
+        """A plan is about to wait: take back what it has done. Under which catalog it was run.
+
+        ``catalog``: that it began under, where others had turns since; None: nobody had.
+        """
+        if workspace.has_changed_since(mark):  # a point statement locks before it writes
+            workspace.undo(mark)
+        if catalog is not None:
+            return catalog
+        if workspace.taken:
+            workspace.give_back()
+        return workspace.catalog
 
     def _limit(self, workspace: Workspace) -> None:
         """A plan begins that may have its share of the loop."""

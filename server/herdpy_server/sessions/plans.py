@@ -76,8 +76,9 @@ class ReadyPlan:
         only_locks: it is LOCK TABLE. ``counts``: its answer has a number of rows.
         is_limited, is_sliced, is_stepped: how it shares the loop, see ``time_slices``. A point statement
             need not. ``one_turn``: no run of it leaves a turn to others.
-        is_point_read: it reads one row at most, by its key, and waits for nothing. ``is_resolved``: and its
-            parameters alone make the key, see ``point_reads``.
+        is_point: it reads or writes one row at most, in one turn. ``is_point_read``: it reads one by its key,
+            and waits for nothing. ``is_resolved``: and its parameters alone make the key, see
+            ``point_reads``.
     """
 
     __slots__ = (
@@ -86,6 +87,7 @@ class ReadyPlan:
         "counts",
         "engine",
         "is_limited",
+        "is_point",
         "is_point_read",
         "is_resolved",
         "is_sliced",
@@ -114,7 +116,8 @@ class ReadyPlan:
         self.is_sliced = not plan.brief and is_sliced(plan)
         self.is_stepped = isinstance(plan, STEPPED)
         self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
-        self.is_point_read = self.reads_now and self.one_turn and plan.brief and plan.columns is not None
+        self.is_point = plan.brief and self.one_turn and not plan.concurrently
+        self.is_point_read = self.is_point and self.reads_now and plan.columns is not None
         self.is_resolved = self.is_point_read and isinstance(plan, PointSelect) and plan.get.by_parameters
 
 

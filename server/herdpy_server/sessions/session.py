@@ -267,7 +267,7 @@ class Session(TransactionBlock):
             self.is_running = False
             self.abort()
             raise
-        if type(step) is not Result or request_id:
+        if type(step) is not Result or request_id or (ends and self.implicit):
             return self._ran(statement, step, began, request_id=request_id, ends=ends)
         self.is_running = False
         if self.observer is not None:

@@ -156,26 +156,39 @@ class StatementWaits:
 
     async def for_lock(self, transaction: Transaction, conflict: MustWait) -> None:
         """Wait until a lock, or what else is in a plan's way, is free. SqlError 40P01, 55P03, 57014."""
-        wait: Wait[object] = conflict.wait  # type: ignore[assignment]
-        if isinstance(wait, LockWait):
-            wait.timeout_s = self._settings.lock_timeout_s
-            wait.deadlock_timeout_s = self._settings.deadlock_timeout_s
+        await self.until_granted(transaction, conflict.wait)  # type: ignore[arg-type]
+
+    async def until_granted(self, transaction: Transaction, wait: Wait[object]) -> None:
+        """Await what a plan has met, in whose queue it is already. SqlError 40P01, 55P03, 57014.
+
+        Where the waiting fails, the transaction is in that queue no more.
+        """
+        lock_wait = wait if isinstance(wait, LockWait) else None
+        if lock_wait is not None:
+            lock_wait.timeout_s = self._settings.lock_timeout_s
+            lock_wait.deadlock_timeout_s = self._settings.deadlock_timeout_s
         if self.advisory is not None:
             self.advisory.waiting_as = transaction
         try:
             while True:
-                await self.until(wait)
-                if wait.done():
+                if self.deadline.is_set:
+                    await self.until(wait)
+                else:
+                    self._waiting = wait
+                    self.check()  # another thread may have cancelled it just now
+                    await wait
+                if lock_wait is None or lock_wait.done():
                     break
-                wait.look()  # type: ignore[attr-defined]  # a thread has waited for so long that it is to
+                lock_wait.look()  # a thread has waited for so long that it is to
         except BaseException:
             self._tablespace.locks.forget(transaction)
             if self.advisory is not None:
                 self.advisory.stop_waiting()
             raise
         finally:
-            if isinstance(wait, LockWait):
-                wait.stop()
+            self._waiting = None
+            if lock_wait is not None:
+                lock_wait.stop()
             if self.advisory is not None:
                 self.advisory.waiting_as = None
 
@@ -193,6 +206,7 @@ class StatementWaits:
         """Await what is done elsewhere; the statement's end (cancel, time-out) ends the waiting."""
         self._waiting = wait  # type: ignore[assignment]
         try:
+            self.check()  # another thread may have cancelled it just now
             if not self.deadline.is_set:
                 return await wait
             with self.deadline.alarm(lambda message: wait.fail(SqlError("57014", message))):

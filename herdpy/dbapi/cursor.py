@@ -362,11 +362,13 @@ class ResultCursor(Generic[R]):
     def _load(self) -> list[R]:
         rows = self._rows
         if rows is None or self._shared.is_closed:
-            result = self._rows_result()
+            result = self._some_result()
             try:
                 found: list[Any] = result.python_rows()
             except Exception as error:  # noqa: BLE001 - such as a date that Python cannot hold
                 raise translated(error) from (None if hasattr(error, "sqlstate") else error)
+            if not found:
+                _check_rows(result)  # columns are made when they are asked for
             if self.row_factory is not tuple_row:
                 make = self.row_factory(self)
                 found = [make(values) for values in found]
@@ -375,13 +377,17 @@ class ResultCursor(Generic[R]):
 
     def _rows_result(self) -> StatementResult:
         """The result, when there is one with rows."""
+        result = self._some_result()
+        _check_rows(result)
+        return result
+
+    def _some_result(self) -> StatementResult:
+        """The result, when there is one."""
         if self._closed or self._shared.is_closed:
             self._refuse()
         result = self._result
         if result is None:
             raise ProgrammingError("no statement was executed whose rows could be fetched")
-        if result.columns is None:
-            raise ProgrammingError(f"the last statement returned no rows: {result.tag}")
         return result
 
     def _refuse(self) -> NoReturn:
@@ -409,6 +415,12 @@ class ResultCursor(Generic[R]):
     def __repr__(self) -> str:
         state = "closed" if self._closed else self.statusmessage or "no result"
         return f"<herdpy.Cursor [{state}] at {id(self):#x}>"
+
+
+def _check_rows(result: StatementResult) -> None:
+    """ProgrammingError when a statement returns no rows at all."""
+    if result.columns is None:
+        raise ProgrammingError(f"the last statement returned no rows: {result.tag}")
 
 
 class _Count:

@@ -22,6 +22,7 @@ from herdpy.dbapi.remote.wire import (
     step,
 )
 
+_FATAL_ERROR = int(pq.ExecStatus.FATAL_ERROR)
 PAUSE_S = 0.02
 """Before something is sent again."""
 _STATUS = {
@@ -75,9 +76,10 @@ class FailoverConnection:
             self.drop(ConnectionLostError("the statement was interrupted"), in_transaction=is_open)
         if self.lost is not None:
             return TransactionStatus.INERROR
-        if self.wire is None:
+        wire = self.wire
+        if wire is None:
             return TransactionStatus.IDLE
-        return _STATUS.get(self.wire.status, TransactionStatus.UNKNOWN)
+        return _STATUS.get(wire.pgconn.transaction_status, TransactionStatus.UNKNOWN)
 
     def close(self) -> None:
         """Give the session up; the server rolls back what is open."""
@@ -151,6 +153,6 @@ def checked(results: list[Any]) -> list[Any]:
 
 def refusal(results: list[Any]) -> Any:
     """The result that is an error, if there is one."""
-    if results and results[-1].status == pq.ExecStatus.FATAL_ERROR:
+    if results and results[-1].status == _FATAL_ERROR:
         return results[-1]
     return None

@@ -156,7 +156,9 @@ class RequestSender:
         deadline = 0.0
         renamed = False
         while True:
-            wire = connection.connected(deadline or time.monotonic() + connection.options.failover_timeout_s)
+            wire = connection.wire or connection.connected(
+                deadline or time.monotonic() + connection.options.failover_timeout_s
+            )
             request_id = ""
             try:
                 connection.catch_up(wire)

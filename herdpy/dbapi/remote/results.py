@@ -20,26 +20,37 @@ if TYPE_CHECKING:
     from herdpy.dbapi.link import Row
 
 
+_TUPLES_OK = int(pq.ExecStatus.TUPLES_OK)
+
+
 class RemoteResult:
     """What a server answered to one statement."""
 
-    __slots__ = ("_result", "columns", "rowcount", "tag")
+    __slots__ = ("_columns", "_result", "rowcount", "tag")
 
     def __init__(self, result: Any) -> None:
         self._result = result
+        self._columns: list[RemoteColumn] | None = None  # made when somebody asks
         self.tag: str = (result.command_status or b"").decode()
-        self.columns: list[RemoteColumn] | None = None
-        if result.status == pq.ExecStatus.TUPLES_OK:
-            self.columns = [
+        self.rowcount: int
+        if result.status == _TUPLES_OK:
+            self.rowcount = result.ntuples
+        else:
+            changed = result.command_tuples
+            self.rowcount = -1 if changed is None else changed
+
+    @property
+    def columns(self) -> list[RemoteColumn] | None:
+        """Name and type of each column; None when the statement returns no rows."""
+        result = self._result
+        if self._columns is None and result.status == _TUPLES_OK:
+            self._columns = [
                 RemoteColumn(
                     (result.fname(at) or b"").decode(), RemoteType.of(result.ftype(at), result.fmod(at))
                 )
                 for at in range(result.nfields)
             ]
-            self.rowcount: int = result.ntuples
-        else:
-            changed = result.command_tuples
-            self.rowcount = -1 if changed is None else changed
+        return self._columns
 
     def python_rows(self) -> list[Row]:
         """The rows. DataError 22008 for a date that Python does not have."""

@@ -164,14 +164,16 @@ class _Adapters:
 _ADAPTERS = _Adapters()
 
 
-class _Dumping(threading.local):
-    """What dumps parameters, one for each thread. How values of a type are dumped takes long to find out."""
+class _Adapting(threading.local):
+    """What dumps parameters and loads rows, one for each thread: how a type is dumped or loaded takes long to
+    find out."""
 
     def __init__(self) -> None:
         self.transformer = Transformer(_ADAPTERS)
 
 
-_dumping = _Dumping()
+_adapting = _Adapting()
+_AUTO = tuple((PyFormat.AUTO,) * count for count in range(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +215,15 @@ def dump(params: Sequence[object]) -> Parameters:
     """Parameters for libpq. ProgrammingError or DataError for what cannot be one."""
     if not params:
         return Parameters((), (), ())
-    transformer = _dumping.transformer
+    transformer = _adapting.transformer
+    count = len(params)
     try:
-        if any(type(one) not in PLAIN for one in params):
-            params = [_sent(one) for one in params]
-        values = transformer.dump_sequence(params, [PyFormat.AUTO] * len(params))
+        for one in params:
+            if type(one) not in PLAIN:
+                params = [_sent(one) for one in params]
+                break
+        formats = _AUTO[count] if count < len(_AUTO) else (PyFormat.AUTO,) * count
+        values = transformer.dump_sequence(params, formats)
     except psycopg.DataError as error:
         raise DataError(str(error), sqlstate="22021" if "NUL" in str(error) else "22023") from None
     except psycopg.Error as error:
@@ -243,9 +249,11 @@ def rows_of(result: Any) -> list[Row]:
     """The rows of libpq's result. DataError 22008 for a date that Python does not have."""
     if not result.nfields:
         return [()] * result.ntuples
-    transformer = Transformer(_ADAPTERS)
+    transformer = _adapting.transformer
     transformer.set_pgresult(result)
     try:
         return transformer.load_rows(0, result.ntuples, tuple)
     except psycopg.DataError as error:
         raise DataError(str(error), sqlstate="22008") from None
+    finally:
+        transformer.set_pgresult(None)

@@ -4,11 +4,14 @@ A request is a list of steps that go to the server in one piece (libpq's pipelin
 end. What comes again is prepared on the way. Whatever breaks, or stays silent when asked whether it is
 alive, is ConnectionLostError. Exchanges are generators, made of psycopg's own: each yields what the socket
 must be ready for (1 to read, 2 to write, 3 either), is sent what it is ready for, and returns the results.
+One prepared statement alone is most of what is sent, and has none: its few calls of libpq cost half as much
+without (``Wire._answers``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import select
 import time
 from collections import OrderedDict, deque
@@ -157,9 +160,11 @@ Step = tuple[str, Parameters]
 
 PROBE_AFTER_S = 1.0
 """A server that has not answered for so long is looked at, then after twice as long, and so on."""
+_SOON_MS = 100
+"""Within this time most answers come; until then nothing else is watched."""
 CANCEL_TIMEOUT_S = 5.0
 _COPY_CHUNK = 256 << 10
-_COPIES = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
+_COPIES = frozenset({pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH})
 _CLOSING = "_herdpy_close"
 _UNDO_CLOSE = f"ROLLBACK TO SAVEPOINT {_CLOSING}"
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
@@ -328,11 +333,17 @@ def step(sql: str, *params: object) -> Step:
     return sql, dump(params)
 
 
+@functools.lru_cache(2048)
+def _with_name(sql: str, number: int) -> str:
+    """A statement whose commit's name is parameter ``number``; one text for all of its runs, hashed once."""
+    return f"AS REQUEST ${number} {sql}"
+
+
 def named(one: Step, request_id: str) -> Step:
     """A statement that brings the name of the commit that it is, or is part of, as its last parameter."""
     sql, params = one
     return (
-        f"AS REQUEST ${len(params.values) + 1} {sql}",
+        _with_name(sql, len(params.values) + 1),
         Parameters(
             (*params.values, request_id.encode()),
             (*params.types, _TEXT),
@@ -361,6 +372,8 @@ class Wire:
         self._is_alive = is_alive
         self._prepared = PreparedStatements(pgconn)
         self._limit = StatementLimit()
+        self._readable = select.poll()
+        self._readable.register(pgconn.socket, select.POLLIN)
 
     def belongs(self, limit: StatementLimit, said: list[Any]) -> None:
         """The link that has it says how long statements may take, and keeps what the server says."""
@@ -421,13 +434,41 @@ class Wire:
 
     def _run_alone(self, name: bytes, params: Parameters, deadline: float | None) -> list[Any]:
         """As ``run``, of one prepared statement: libpq ends it with Sync by itself, at less cost."""
-        pgconn = self.pgconn
-        with self._breaks():
-            pgconn.send_query_prepared(name, params.values, params.formats)
-            found: list[Any] = list(self._wait(generators.execute(pgconn), deadline))
+        self.exchanges += 1
+        try:
+            self.pgconn.send_query_prepared(name, params.values, params.formats)
+            found = self._answers(deadline)
             if found and found[-1].status in _COPIES:
                 raise ConnectionLostError("COPY as a prepared statement: its data cannot be transferred")
+        except BaseException as error:
+            self.breaks(error)
+            raise
         return found
+
+    def _answers(self, deadline: float | None) -> list[Any]:
+        """The results of what was sent, as ``generators.execute`` gives them. What is rare is left to that:
+        much to be sent, time that is limited, a server that is slow."""
+        pgconn = self.pgconn
+        if deadline is not None or self._limit.until is not None or pgconn.flush():
+            return list(self._wait(generators.execute(pgconn), deadline))
+        found: list[Any] = []
+        try:
+            while True:
+                while pgconn.is_busy():
+                    if not self._readable.poll(_SOON_MS):
+                        found += self._wait(generators.fetch_many(pgconn), None)
+                        return found
+                    pgconn.consume_input()
+                result = pgconn.get_result()
+                if result is None:
+                    return found
+                found.append(result)
+                if result.status in _COPIES:
+                    return found
+        except psycopg.DatabaseError:
+            if any(result.status == pq.ExecStatus.FATAL_ERROR for result in found):
+                return found  # it says why the server has closed the connection
+            raise
 
     def forget_prepared(self) -> bool:
         """Prepare statements anew when they come again; whether any was prepared."""
@@ -535,6 +576,13 @@ class Wire:
 
     # The end.
 
+    def breaks(self, error: BaseException) -> None:
+        """An exchange has ended with ``error``: close the connection. ConnectionLostError for psycopg's."""
+        self.is_broken = True
+        self.close()
+        if isinstance(error, psycopg.Error):
+            raise ConnectionLostError(str(error).strip()) from error
+
     def cancel(self) -> None:
         """Have the server end what it runs; from any thread, and within a bounded time."""
         with contextlib.suppress(psycopg.Error, ConnectionLostError):
@@ -558,12 +606,8 @@ class _Breaks:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        self._wire.is_broken = True
-        self._wire.close()
-        if isinstance(error, psycopg.Error):
-            raise ConnectionLostError(str(error).strip()) from error
+        if error is not None:
+            self._wire.breaks(error)
 
 
 def _sends_close(pgconn: Any, name: str) -> bool:

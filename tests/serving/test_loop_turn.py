@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from herdpy_server.serving import LoopTurn
+from herdpy_server.serving import LoopTurn, driver
 
 STEPS = 200
 
@@ -102,3 +103,22 @@ def test_a_closed_loop_has_no_turn() -> None:
     thread.join(60)
     assert not thread.is_alive()
     assert len(errors) == 2
+
+
+def test_a_thread_that_waits_when_the_loop_is_closed_has_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_LOOK_AT_LOOP_S", 0.01)
+    loop = asyncio.new_event_loop()
+    turn, asked = LoopTurn(loop), threading.Event()
+    call = loop.call_soon_threadsafe
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *args: (call(*args), asked.set()))
+
+    def enter() -> None:
+        with pytest.raises(RuntimeError, match="closed"), turn:
+            pass
+
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(2):
+            waits = threads.submit(enter)
+            assert asked.wait(60)
+            loop.close()
+            waits.result(60)

@@ -28,12 +28,15 @@ from herdpy_server.workers.pool import WorkerPool
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
+_LOOK_AT_LOOP_S = 1.0
+"""How often a thread that waits for its turn looks whether the loop still is."""
+
 
 class LoopTurn:
     """The turn of a tablespace whose sessions all run on ``loop``. Made on the loop's thread.
 
     In another thread it must not be entered twice, and the block must not wait for anything that
-    the loop does. It raises RuntimeError there when the loop is closed.
+    the loop does. It raises RuntimeError there when the loop is closed, before or while the thread waits.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,7 +54,9 @@ class LoopTurn:
             came.acquire()
             leave.acquire()
             self._loop.call_soon_threadsafe(_hold_loop, came, leave)
-            came.acquire()
+            while not came.acquire(timeout=_LOOK_AT_LOOP_S):
+                if self._loop.is_closed():
+                    raise RuntimeError("the loop was closed")
             self._leave = leave
         except BaseException:
             self._others.release()

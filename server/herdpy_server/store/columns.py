@@ -16,6 +16,9 @@ use them: then, and for ranges of what is not kept, rows are read one by one.
 Where there are ``segments``, columns that were built become a file (``SegmentDraft``), and columns that are
 built again, after a start or in another worker, come out of one, with the keys that changed since.
 
+An answer is kept, too, for as long as nothing has changed: whoever asks again gets the same table, by which
+``columnar.ready_cursors`` knows that what it made of it still holds.
+
 ``SortedKeys`` finds the rows that changed: the key columns of a table come in, block by block; keys are
 looked for by binary search, and the rows' own columns serve as their keys until so many were asked for that
 packing all pays.
@@ -28,7 +31,7 @@ from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +151,7 @@ class SortedKeys:
 
 _BLOCK_ROWS = 65_536
 _FEW = 2000
+_ANSWERS = 8  # answers that are kept of one table
 
 
 def decoded(table: Table, positions: Sequence[int], images: Sequence[bytes]) -> pa.RecordBatch:
@@ -166,6 +170,26 @@ def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> I
 def _with_key(table: Table, positions: Sequence[int]) -> tuple[int, ...]:
     """The positions, and those of the key."""
     return tuple(dict.fromkeys((*positions, *table.key_positions)))
+
+
+class _SeenState(NamedTuple):
+    """What a snapshot sees of a table, where others may see the same.
+
+    Attributes:
+        serials: of the applied deltas that lie over LMDB for it; none others do.
+        moved_at: the last flush that moved deltas of the table, which it takes account of.
+    """
+
+    serials: tuple[int, ...]
+    moved_at: int
+
+
+class _Answer(NamedTuple):
+    """An answer, what it was given for, and what it takes that the kept columns have not."""
+
+    state: _SeenState
+    table: pa.Table
+    fresh_bytes: int
 
 
 class KeptColumns:
@@ -203,6 +227,8 @@ class KeptColumns:
         self.changed: dict[bytes, int] = {}  # possibly changed keys, and their rows here (-1: none)
         self.dead: dict[int, list[int]] = {}  # the rows of those by block
         self._thinned: dict[tuple[int, int], tuple[int, pa.Array[Any]]] = {}
+        self._answers: dict[tuple[Any, ...], _Answer] = {}  # by what was asked; never changed, but replaced
+        self._moved_at = 0  # the last flush that moved deltas of the table
         self.blocks: list[pa.RecordBatch] = []
         self.keys = SortedKeys(table, snapshot.ops(table).fixed_key, _BLOCK_ROWS)
 
@@ -227,7 +253,8 @@ class KeptColumns:
     @property
     def nbytes(self) -> int:
         """What it takes of memory. What is mapped out of a file takes none that is not free to be taken."""
-        return self.keys.nbytes + (0 if self._found is not None else self.block_bytes)
+        fresh = sum(answer.fresh_bytes for answer in tuple(self._answers.values()))
+        return self.keys.nbytes + fresh + (0 if self._found is not None else self.block_bytes)
 
     @property
     def block_bytes(self) -> int:
@@ -244,8 +271,10 @@ class KeptColumns:
         count = len(self.changed) + sum(map(len, tuple(self.unplaced)))
         return count > worn_after(len(self.keys))
 
-    def flushed(self, chain: Chain) -> None:
-        """These deltas left the chains for LMDB. Runs in the checkpointer's thread."""
+    def flushed(self, number: int, chain: Chain) -> None:
+        """With that flush these deltas left the chains for LMDB. Runs in the checkpointer's thread."""
+        if chain:
+            self._moved_at = number
         for delta in chain:
             if delta.serial not in self.included and delta.serial not in self.seen:
                 self.unplaced.append(delta.rows.keys())
@@ -297,6 +326,45 @@ class KeptColumns:
         high: bytes | None,
     ) -> pa.Table | None:
         """The columns as the snapshot has them; None when too much has changed."""
+        asked = tuple(positions), low, high
+        state = self._seen_by(snapshot)
+        kept = None if state is None else self._answers.get(asked)
+        if kept is not None and kept.state == state:
+            return kept.table
+        batches = self._batches(snapshot, table, positions, low, high)
+        if batches is None:
+            return None
+        answer = pa.Table.from_batches([batch for batch in batches if batch.num_rows] or batches[-1:])
+        # What is left of a part of a block without its dead rows is a copy, that nobody counts.
+        if state is not None and (not self.dead or low is high is None):
+            self._keep(asked, _Answer(state, answer, batches[-1].nbytes))
+        return answer
+
+    def _seen_by(self, snapshot: StoreSnapshot) -> _SeenState | None:
+        """What a snapshot sees of the table; None where it alone sees that."""
+        moved_at = self._moved_at
+        if snapshot.unapplied_chain(self.table.id) or snapshot.flushes < moved_at:
+            return None
+        serials = tuple([delta.serial for delta in snapshot.applied_chain(self.table.id)])
+        if any(serial < 0 for serial in serials):  # cut to a range of keys
+            return None
+        return _SeenState(serials, moved_at)
+
+    def _keep(self, asked: tuple[Any, ...], answer: _Answer) -> None:
+        """Keep an answer, and others of the same state."""
+        with self.lock:
+            others = [one for one in self._answers.items() if one[1].state == answer.state]
+            self._answers = dict([*others, (asked, answer)][-_ANSWERS:])
+
+    def _batches(
+        self,
+        snapshot: StoreSnapshot,
+        table: Table,
+        positions: Sequence[int],
+        low: bytes | None,
+        high: bytes | None,
+    ) -> list[pa.RecordBatch] | None:
+        """The blocks without the rows that have changed, and as the last one those rows as they are now."""
         with self.lock:
             chain = snapshot.applied_chain(table.id)
             if any(delta.cleared and delta.serial not in self.included for delta in chain):
@@ -313,7 +381,7 @@ class KeptColumns:
         changed.sort()  # so that rows that were added come in the order of their keys
         found = [image for key in changed if (image := snapshot.get(table, key)) is not None]
         batches.append(decoded(table, positions, found))
-        return pa.Table.from_batches([batch for batch in batches if batch.num_rows] or batches[-1:])
+        return batches
 
     def _extra(self, chain: Chain) -> dict[bytes, int]:
         """The keys that only this snapshot sees changed, and their rows."""
@@ -457,7 +525,7 @@ class ColumnCache:
             for table_id, kept in (*self._kept.items(), *self._building, *self._too_large):
                 chain = frozen.get(table_id, ())
                 kept.spoilt |= any(delta.cleared and delta.serial not in kept.included for delta in chain)
-                kept.flushed(chain)
+                kept.flushed(self.flushes, chain)
             for table_id, kept in list(self._kept.items()):
                 if kept.spoilt or kept.worn:
                     del self._kept[table_id]

@@ -19,11 +19,12 @@ from herdpy_sql.columnar.bounds import ScanRange
 from herdpy_sql.columnar.callbacks import surrogate_of
 from herdpy_sql.columnar.emission import CONTEXT, FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.engine import Interrupt, Limits
+from herdpy_sql.columnar.ready_cursors import READY, ReadyCursor
 from herdpy_sql.columnar.transfer import answered, column_type, duck_value, given_names
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -152,8 +153,9 @@ class ColumnarQuery:
         limits: Limits,
         interrupt: Interrupt | None,
     ) -> pa.Table:
-        with self._opened(sources, params, clock, limits, interrupt) as (relation, attach):
-            table = _fetch(relation, attach, limits)
+        with self._opened(sources, params, clock, limits, interrupt) as opened:
+            table = _fetch(opened, limits)
+            opened.ready.answer_bytes = table.nbytes
         return self._typed(table)
 
     @property
@@ -180,13 +182,15 @@ class ColumnarQuery:
             else:
                 yield from self._carefully.stream(sources, params, clock, limits, interrupt, batch_rows)
             return
-        with self._opened(sources, params, clock, limits or Limits(), interrupt) as (relation, attach):
-            attach()
-            for batch in relation.to_arrow_reader(batch_rows):
+        with self._opened(sources, params, clock, limits or Limits(), interrupt) as opened:
+            nbytes = 0
+            for batch in opened.batches(batch_rows):
+                nbytes += batch.nbytes
                 if batch.num_rows:
                     yield from self._typed(pa.Table.from_batches([batch])).to_batches()
                 if interrupt is not None:
                     interrupt.check()
+            opened.ready.answer_bytes = nbytes
 
     @property
     def schema(self) -> pa.Schema:
@@ -201,11 +205,8 @@ class ColumnarQuery:
         clock: Clock,
         limits: Limits,
         interrupt: Interrupt | None,
-    ) -> Iterator[tuple[Any, Callable[[], None]]]:
-        """DuckDB's relation, not begun, and what makes it interruptible; to be called as late as can be.
-
-        DuckDB forgets an interrupt that comes before it starts. What fails in the block raises SqlError.
-        """
+    ) -> Iterator[_Opened]:
+        """The query, not begun. What fails in the block raises SqlError."""
         if len(params) != len(self.param_types):
             raise SqlError(
                 "08P01",
@@ -215,18 +216,15 @@ class ColumnarQuery:
         values = [self._value(mark, params, clock) for mark in self.marks]
         connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.zone)
         engine.provide(connection, self.routines, clock.zone)
-        cursor = connection.cursor()
+        given = {scan.name: sources[scan.name] for scan in self.scans}
+        ready: ReadyCursor | None = None
+        has_ended = False
         try:
             if interrupt is not None:
                 interrupt.check()
-            for scan in self.scans:
-                cursor.register(scan.name, given_names(sources[scan.name], scan.types))
-            for scan in self.given:
-                cursor.register(scan.name, given_names(self.handed[scan.name], scan.types))
-            yield (
-                cursor.sql(self.sql, params=values),
-                lambda: None if interrupt is None else interrupt.attach(cursor),
-            )
+            ready = READY.take(connection, self.sql, given, lambda cursor: self._register(cursor, given))
+            yield _Opened(ready, values, interrupt)
+            has_ended = True
         except (duckdb.Error, OSError) as error:  # OSError: of a stream
             if interrupt is not None:
                 interrupt.check()
@@ -236,7 +234,17 @@ class ColumnarQuery:
         finally:
             if interrupt is not None:
                 interrupt.attach(None)
-            cursor.close()
+            if ready is not None and has_ended and not self.given:
+                READY.give_back(ready)
+            elif ready is not None:
+                ready.cursor.close()
+
+    def _register(self, cursor: Any, sources: Mapping[str, pa.Table]) -> None:
+        """Give a cursor of DuckDB all that the query reads."""
+        for scan in self.scans:
+            cursor.register(scan.name, given_names(sources[scan.name], scan.types))
+        for scan in self.given:
+            cursor.register(scan.name, given_names(self.handed[scan.name], scan.types))
 
     def _typed(self, table: pa.Table) -> pa.Table:
         arrays: list[Any] = []
@@ -263,13 +271,33 @@ class ColumnarQuery:
         return duck_value(params[mark - 1], self.param_types[mark - 1])
 
 
-def _fetch(relation: Any, attach: Callable[[], None], limits: Limits) -> pa.Table:
-    attach()
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A query with its columns and parameters, which is run once."""
+
+    ready: ReadyCursor
+    values: Sequence[Any]
+    interrupt: Interrupt | None
+
+    def relation(self) -> Any:
+        """DuckDB's relation; from now on the query can be interrupted."""
+        return self.ready.relation(self.values, self._attach)
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The answer in batches."""
+        yield from self.relation().to_arrow_reader(batch_rows)
+
+    def _attach(self) -> None:
+        if self.interrupt is not None:
+            self.interrupt.attach(self.ready.cursor)
+
+
+def _fetch(opened: _Opened, limits: Limits) -> pa.Table:
     if limits.seconds is None:
-        whole: pa.Table = relation.to_arrow_table()
+        whole: pa.Table = opened.relation().to_arrow_table()
         return whole
     deadline = time.monotonic() + limits.seconds
-    reader = relation.to_arrow_reader(100_000)
+    reader = opened.relation().to_arrow_reader(100_000)
     batches = []
     for batch in reader:
         batches.append(batch)

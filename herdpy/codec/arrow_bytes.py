@@ -57,6 +57,8 @@ def images_to_batch(
     positions: Sequence[int],
     images: Sequence[bytes] | Array,
     precisions: Sequence[int | None] | None = None,
+    *,
+    short_decimals: bool = False,
 ) -> pa.RecordBatch:
     """Return the columns at these positions of many rows, as one Arrow batch.
 
@@ -66,11 +68,14 @@ def images_to_batch(
         positions: which columns, in the batch's order.
         images: the rows, as bytes or as a binary or large_binary array.
         precisions: of the decimals among the batch's columns, where they are known.
+        short_decimals: decimals of at most 18 digits are decimal64, half as wide as what ``arrow_type`` says.
 
     Raises:
         ValueError: an image is not one of these fields, or a text column exceeds 2 GiB.
     """
     types = [arrow_type(fields[p], precisions[i] if precisions else None) for i, p in enumerate(positions)]
+    if short_decimals:
+        types = [_short(fields[p], kind) for p, kind in zip(positions, types, strict=True)]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
     joined: Array = images if isinstance(images, pa.Array) else pa.array(images, pa.large_binary())
     joined = joined if pa.types.is_large_binary(joined.type) else joined.cast(pa.large_binary())
@@ -89,11 +94,11 @@ def images_to_batch(
     if layouts[-1] > len(fields):
         raise ValueError(f"a row image of {layouts[-1]} columns, where {len(fields)} are known")
     if len(layouts) == 1:
-        arrays = _Layout(fields, layouts[0]).arrays(positions, buffer, starts, stops)
+        arrays = _Layout(fields, layouts[0]).arrays(positions, types, buffer, starts, stops)
     else:
         groups = [np.flatnonzero(columns == n) for n in layouts]
         parts = [
-            _Layout(fields, n).arrays(positions, buffer, starts[rows], stops[rows])
+            _Layout(fields, n).arrays(positions, types, buffer, starts[rows], stops[rows])
             for n, rows in zip(layouts, groups, strict=True)
         ]
         order = pa.array(np.argsort(np.concatenate(groups)))
@@ -103,6 +108,14 @@ def images_to_batch(
         return pa.RecordBatch.from_struct_array(no_columns)
     retyped = [_retyped(array, kind) for array, kind in zip(arrays, types, strict=True)]
     return pa.RecordBatch.from_arrays(retyped, schema=schema)
+
+
+def _short(field: Field, kind: pa.DataType) -> pa.DataType:
+    """Return decimal64 for a decimal whose slot is one integer, or else the type itself."""
+    facts = KIND_FACTS[field.kind]
+    if facts.form is not ByteForm.SCALED or facts.width != 8 or not pa.types.is_decimal128(kind):
+        return kind
+    return pa.decimal64(kind.precision, kind.scale)
 
 
 def _retyped(array: Array, kind: pa.DataType) -> Array:
@@ -145,9 +158,17 @@ class _Layout:
         return np.dtype(spec)  # type: ignore[call-overload,no-any-return]
 
     def arrays(
-        self, positions: Sequence[int], buffer: Buffer, starts: NumpyArray, stops: NumpyArray
+        self,
+        positions: Sequence[int],
+        types: Sequence[pa.DataType],
+        buffer: Buffer,
+        starts: NumpyArray,
+        stops: NumpyArray,
     ) -> list[Array]:
-        """Return the storage arrays of these columns of the images between starts and stops."""
+        """Return the storage arrays of these columns of the images between starts and stops.
+
+        ``types``: what they shall be; decimals may have another precision.
+        """
         lengths = stops - starts
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < self.width:
@@ -161,10 +182,11 @@ class _Layout:
         any_null = bool(bitmap.any())
         contents: NumpyArray | None = None
         arrays: list[Array] = []
-        for p in positions:
-            field = self.fields[p]
+        for p, kind in zip(positions, types, strict=True):
+            field, short = self.fields[p], pa.types.is_decimal64(kind)
             if p >= self.count:
-                arrays.append(_repeated(field, total))
+                repeated = _repeated(field, total)
+                arrays.append(repeated.cast(kind) if short else repeated)
                 continue
             nulls = (bitmap[:, p >> 3] >> (p & 7) & 1).astype(bool) if any_null else None
             if field.kind in VARIABLE:
@@ -173,7 +195,7 @@ class _Layout:
                 begin = contents if before is None else contents + fixed[f"c{before}"]
                 arrays.append(_contents(field, buffer, begin, contents + fixed[f"c{p}"], stops, nulls))
             else:
-                arrays.append(column_of_slots(field, fixed[f"c{p}"], nulls))
+                arrays.append(column_of_slots(field, fixed[f"c{p}"], nulls, short=short))
         return arrays
 
 
@@ -183,15 +205,20 @@ def _repeated(field: Field, count: int) -> Array:
     return one.take(pa.array(np.zeros(count, np.int32)))
 
 
-def column_of_slots(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
-    """Return the storage array of a fixed-width column, given its slots (strided)."""
+def column_of_slots(
+    field: Field, slots: NumpyArray, nulls: NumpyArray | None, *, short: bool = False
+) -> Array:
+    """Return the storage array of a fixed-width column, given its slots (strided).
+
+    ``short``: of a decimal of one integer, as decimal64.
+    """
     valid, count = validity(nulls), len(slots)
     missing = int(nulls.sum()) if valid is not None and nulls is not None else 0
     values: NumpyArray
     facts = KIND_FACTS[field.kind]
     if facts.form is ByteForm.BOOL:
         values = np.packbits(slots, bitorder="little")
-    elif facts.form is ByteForm.SCALED and facts.width == 8:
+    elif facts.form is ByteForm.SCALED and facts.width == 8 and not short:
         values = np.empty((count, 2), "<i8")
         values[:, 0] = slots
         np.right_shift(values[:, 0], 63, out=values[:, 1])
@@ -201,7 +228,7 @@ def column_of_slots(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -
         values = hide_negative_infinity(np.ascontiguousarray(slots), field.kind)
     else:
         values = np.ascontiguousarray(slots)
-    kind = storage_type(arrow_type(field))
+    kind = storage_type(_short(field, arrow_type(field)) if short else arrow_type(field))
     return pa.Array.from_buffers(kind, count, [valid, buffer_of(values.view("u1"))], missing)
 
 

@@ -134,6 +134,35 @@ def test_precision_is_in_the_type_when_it_is_known():
     assert arrow_type(columns[0], 7) == pa.decimal128(7, 2)
 
 
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_short_decimals_are_the_same_values_in_half_the_width(data):
+    columns = data.draw(st.lists(fields(arrow=True), min_size=1, max_size=4))
+    columns.append(Field(Kind.DECIMAL64, data.draw(st.integers(0, 18))))
+    many = data.draw(st.lists(rows(columns, arrow=True), max_size=5))
+    layouts = [data.draw(st.integers(0, len(columns))) for _ in many]
+    images = [RowCodec(columns[:count]).encode(row[:count]) for row, count in zip(many, layouts, strict=True)]
+    names = [f"n{i}" for i in range(len(columns))]
+    long = images_to_batch(columns, names, range(len(columns)), images)
+    short = images_to_batch(columns, names, range(len(columns)), images, short_decimals=True)
+    short.validate(full=True)
+    assert pa.types.is_decimal64(short.schema.types[-1])
+    for mine, other in zip(short.columns, long.columns, strict=True):
+        assert mine.cast(other.type).equals(other) if pa.types.is_decimal64(mine.type) else mine.equals(other)
+
+
+def test_a_short_decimal_has_the_precision_that_is_known():
+    columns = [Field(Kind.DECIMAL64, 2), Field(Kind.DECIMAL128, 3)]
+    ends = [(Decimal("-9999999999999999.99"), Decimal("0.001")), (Decimal("9999999999999999.99"), None)]
+    batch = images_to_batch(
+        columns, ["a", "b"], [0, 1], images_of(columns, ends), [None, 38], short_decimals=True
+    )
+    assert batch.schema.types == [pa.decimal64(18, 2), pa.decimal128(38, 3)]
+    assert [tuple(row.values()) for row in batch.to_pylist()] == ends
+    empty = images_to_batch(columns, ["a", "b"], [0, 1], [], [7, 20], short_decimals=True)
+    assert empty.schema.types == [pa.decimal64(7, 2), pa.decimal128(20, 3)]
+
+
 def test_infinities_are_those_of_duckdb():
     for kind, bits in ((Kind.DATE, 32), (Kind.TIMESTAMP, 64), (Kind.TIMESTAMPTZ, 64)):
         ends = [2 ** (bits - 1) - 1, -(2 ** (bits - 1))]

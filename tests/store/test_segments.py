@@ -622,3 +622,33 @@ def test_lmdb_may_be_newer_than_what_is_known_of_it(tmp_path: Path) -> None:
         assert len(files(path)) == 1
         two = "SELECT b, count(*), sum(a) FROM t GROUP BY b ORDER BY b"
         assert connection.execute(two).fetchall() == [row[:3] for row in expected]
+
+
+# Decimals, which are kept in 64 bits where they fit.
+
+
+def test_decimals_in_keys_and_columns_are_found_by_what_changed(
+    tmp_path: Path, found: list[FoundColumns]
+) -> None:
+    """A key of decimals is encoded from kept columns, and changed rows are left out by it."""
+    with herdpy.connect(tmp_path / "db", autocommit=True) as connection:
+        connection.execute("CREATE TABLE d (k NUMERIC(9, 2) PRIMARY KEY, v NUMERIC(18, 4), w NUMERIC(30, 1))")
+        connection.execute(
+            "INSERT INTO d SELECT i / 4.0 - 300, i / 7.0, CASE WHEN i % 5 > 0 THEN i END"
+            " FROM generate_series(1, 3000) i"
+        )
+        connection.execute("CHECKPOINT")
+        whole = "SELECT count(*), sum(k), sum(v), sum(w), min(k), max(v) FROM d"
+        before = connection.execute(whole).fetchone()
+        connection.execute("CHECKPOINT")
+    with herdpy.connect(tmp_path / "db", autocommit=True) as connection:
+        assert connection.execute(whole).fetchone() == before
+        assert found
+        connection.execute("DELETE FROM d WHERE k IN (-299.75, 0, 450)")
+        connection.execute("UPDATE d SET v = -1.5, w = NULL WHERE k = 0.25")
+        rows = connection.execute("SELECT k, v, w FROM d WHERE k < 1000 ORDER BY k LIMIT 5000").fetchall()
+        after = connection.execute(whole).fetchone()
+    assert after is not None
+    assert after[0] == len(rows) == 2997
+    assert after[1:4] == tuple(sum(row[at] or 0 for row in rows) for at in range(3))
+    assert (after[4], after[5]) == (rows[0][0], max(row[1] for row in rows))

@@ -33,10 +33,10 @@ from herdpy.log.published import (
     load,
 )
 from herdpy_server.store import Store, StoreDamagedError
-from herdpy_server.store.columns import decoded
 from herdpy_server.store.disk import Disk
 from herdpy_server.store.flush import row_hash
 from herdpy_server.store.layers import Item
+from herdpy_server.store.segments import decoded
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table

@@ -27,7 +27,7 @@ from herdpy_server.service.calls import going_down, not_there, reached, too_many
 from herdpy_server.service.leases import Leases, finished
 from herdpy_server.serving.node import ServedNode
 from herdpy_server.store import StoreSnapshot
-from herdpy_server.store.columns import decoded
+from herdpy_server.store.segments import decoded
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError

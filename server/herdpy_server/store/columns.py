@@ -36,13 +36,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums
-from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch
-from herdpy.codec.kinds import Kind
+from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.arrow_bytes import batch_to_keys
+from herdpy.codec.kinds import Field, Kind
 from herdpy.imports import lazy_module
 from herdpy_server.store.layers import Chain, Delta
 from herdpy_server.store.segment_file import SegmentDraft
-from herdpy_server.store.segments import FoundColumns, SegmentFiles, worn_after
+from herdpy_server.store.segments import FoundColumns, SegmentFiles, kept_form, worn_after
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_sql.catalog import Column, Table
 
@@ -71,7 +71,9 @@ class SortedKeys:
 
     def add(self, columns: list[pa.Array[Any]]) -> None:
         """The next block of rows, by their key columns; all but the last one are full."""
-        self._blocks.append(columns)
+        self._blocks.append(
+            [_wide(field, column) for field, column in zip(self._fields, columns, strict=True)]
+        )
         self._count += len(columns[0])
 
     def __len__(self) -> int:
@@ -149,22 +151,20 @@ class SortedKeys:
         return [row if row < self._count and self[row] == key else -1 for row, key in pairs]
 
 
+def _wide(field: Field, column: pa.Array[Any]) -> pa.Array[Any]:
+    """A key's column as the codec of keys takes it; kept decimals are shorter."""
+    return column.cast(arrow_type(field)) if pa.types.is_decimal64(column.type) else column
+
+
 _BLOCK_ROWS = 65_536
 _FEW = 2000
 _ANSWERS = 8  # answers that are kept of one table
 
 
-def decoded(table: Table, positions: Sequence[int], images: Sequence[bytes]) -> pa.RecordBatch:
-    """Columns of row images."""
-    names = [table.columns[at].name for at in positions]
-    precisions = [table.columns[at].type.precision for at in positions]
-    return images_to_batch(table.fields, names, positions, images, precisions)
-
-
 def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
     """Columns of row images, a block at a time."""
     while taken := list(islice(images, _BLOCK_ROWS)):
-        yield decoded(table, positions, taken)
+        yield kept_form(table, positions, taken)
 
 
 def _with_key(table: Table, positions: Sequence[int]) -> tuple[int, ...]:
@@ -380,7 +380,7 @@ class KeptColumns:
             changed = [key for key in changed if (low is None or key >= low) and (high is None or key < high)]
         changed.sort()  # so that rows that were added come in the order of their keys
         found = [image for key in changed if (image := snapshot.get(table, key)) is not None]
-        batches.append(decoded(table, positions, found))
+        batches.append(kept_form(table, positions, found))
         return batches
 
     def _extra(self, chain: Chain) -> dict[bytes, int]:
@@ -596,4 +596,4 @@ def scanned(
     """The columns of the rows with keys in the range, read row by row."""
     images = (image for _, image in snapshot.scan(table, low, high))
     found = list(blocks(table, positions, images))
-    return pa.Table.from_batches(found or [decoded(table, positions, [])])
+    return pa.Table.from_batches(found or [kept_form(table, positions, [])])

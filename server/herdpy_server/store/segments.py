@@ -109,7 +109,9 @@ class SegmentFiles:
                     stamp = Stamp(*self._disk.contents(view)[1].get(table.id, (0, 0)))
                 changed = changed_between(footer, path, stamp)
                 if changed is not None:
-                    return FoundColumns(file.blocks(_schema(table, positions), positions), changed)
+                    return FoundColumns(
+                        file.blocks(kept_form(table, positions, []).schema, positions), changed
+                    )
             except SegmentDamagedError as error:
                 logger.warning("%s: removed, the columns are read from the rows", error)
                 path.unlink(missing_ok=True)
@@ -181,14 +183,22 @@ def _modified(path: Path) -> int:
         return 0
 
 
-def _schema(table: Table, positions: Sequence[int]) -> pa.Schema:
+def decoded(
+    table: Table, positions: Sequence[int], images: Sequence[bytes], *, short_decimals: bool = False
+) -> pa.RecordBatch:
+    """Columns of row images; ``short_decimals`` as of ``images_to_batch``."""
     names = [table.columns[at].name for at in positions]
     precisions = [table.columns[at].type.precision for at in positions]
-    return images_to_batch(table.fields, names, positions, [], precisions).schema
+    return images_to_batch(table.fields, names, positions, images, precisions, short_decimals=short_decimals)
+
+
+def kept_form(table: Table, positions: Sequence[int], images: Sequence[bytes]) -> pa.RecordBatch:
+    """Columns of row images as they are kept, in memory and in segments: what DuckDB takes without a copy."""
+    return decoded(table, positions, images, short_decimals=True)
 
 
 def _definition(table: Table) -> str:
-    return segment_file.definition_digest(table, _schema(table, range(len(table.columns))))
+    return segment_file.definition_digest(table, kept_form(table, range(len(table.columns)), []).schema)
 
 
 class _Changes(NamedTuple):

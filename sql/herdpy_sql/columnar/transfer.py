@@ -50,7 +50,8 @@ def given_names(table: pa.Table, types: Sequence[SqlType]) -> pa.Table:
 
 def narrow(array: Any, precision: Any, scale: int) -> Any:
     """The same decimals under their declared precision, without touching them (it is kept by the store)."""
-    wanted: Any = pa.decimal128(precision, scale)
+    is_short = pa.types.is_decimal64(array.type)
+    wanted: Any = pa.decimal64(precision, scale) if is_short else pa.decimal128(precision, scale)
     if array.type == wanted:
         return array
     chunks = [

@@ -56,7 +56,7 @@ def _bound(sql: str) -> str:
     """The text that DuckDB makes of a query: macros are expanded in it."""
     query = translate(sqlglot.parse_one(sql, dialect=HerdPostgres), CATALOG)
     database = engine.database(None, 2, None, "UTC")
-    engine.provide(database, query.routines, "UTC")
+    engine.provide(database, query.sql, query.routines, "UTC")
     with database.cursor() as cursor:
         for name, table in sources(query).items():
             cursor.register(name, table.rename_columns([f"c{i}" for i in range(table.num_columns)]))
@@ -103,7 +103,9 @@ def test_bound_operands_mean_what_they_mean(
 
 def test_no_macro_but_the_bare_ones_repeats_an_argument() -> None:
     """DuckDB itself is asked: a marked argument of each macro is once in the plan that it makes of a call."""
-    with engine.database(None, 2, None, "UTC").cursor() as cursor:
+    database = engine.database(None, 2, None, "UTC")
+    engine.provide(database, "\n".join([*MACROS, *(f"{name}_bare" for name in BARE)]), (), "UTC")
+    with database.cursor() as cursor:
         defined = dict(
             cursor.execute(
                 "SELECT function_name, macro_definition FROM duckdb_functions() "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from herdpy_sql.columnar import engine
+from herdpy_sql.columnar.macros import MACROS
 from herdpy_sql.library import ROUTINES, Resolved
 from herdpy_sql.types import SqlType
 
@@ -21,13 +22,14 @@ def test_functions_are_provided_once_though_many_threads_want_them() -> None:
         and not candidates[0].setof
     ][:60]
     connection = engine.database(64 << 20, 1, None, "Europe/Malta")  # of this test alone
+    text = "\n".join(MACROS)
     together = threading.Barrier(THREADS)
     errors: list[BaseException] = []
 
     def provide() -> None:
         together.wait()
         try:
-            engine.provide(connection, wanted, "Europe/Malta")
+            engine.provide(connection, text, wanted, "Europe/Malta")
         except BaseException as error:  # noqa: BLE001 - it is looked at below
             errors.append(error)
 

@@ -1,4 +1,4 @@
-"""DuckDB databases in memory: locked down, with our macros and functions, one for each setting.
+"""DuckDB databases in memory: locked down, one for each setting, with our macros and functions by use.
 
 Making one costs tens of milliseconds, a cursor of one some tens of microseconds, so databases are kept. A
 database holds no data of its own; each run registers its Arrow tables with a cursor.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import functools
 import re
+import threading
 import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -127,7 +128,6 @@ def database(memory_bytes: int | None, threads: int, temp_directory: str | None,
     connection.execute("SET GLOBAL Calendar = 'gregorian'")
     connection.execute("SET GLOBAL preserve_insertion_order = true")
     connection.execute("SET GLOBAL python_enable_replacements = false")
-    macros.install(connection, zone)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -140,23 +140,21 @@ def _close() -> None:
 
 
 _PROVIDED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+_PROVIDING = threading.Lock()  # two statements that define something at a time are in each other's way
 
 
-def provide(connection: Any, routines: Sequence[Resolved], zone: str) -> None:
-    """Give a database the functions of the library that a query calls and that it does not have yet."""
-    if not routines:
-        return
-    known = _PROVIDED.setdefault(connection, set())
-    for one in routines:
-        name = function_name(one)
-        if name not in known:
-            try:
+def provide(connection: Any, sql: str, routines: Sequence[Resolved], zone: str) -> None:
+    """Give a database what a query's text names and it does not have yet: our macros and functions, and those of
+    the library."""
+    with _PROVIDING:
+        known = _PROVIDED.setdefault(connection, set())
+        missing = [name for name in macros.needed(sql) if name not in known]
+        known.update(macros.define(connection, missing, zone))
+        for one in routines:
+            name = function_name(one)
+            if name not in known:
                 define(connection, one, zone)
-            except (duckdb.CatalogException, duckdb.NotImplementedException) as error:
-                if "already" not in str(error):
-                    raise
-                # Another thread was faster: DuckDB takes a function once.
-            known.add(name)
+                known.add(name)
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,4 +1,6 @@
-"""What every DuckDB database of ours is given: macros and functions with PostgreSQL's meaning.
+"""Macros and functions with PostgreSQL's meaning, which a DuckDB database is given when a query first names them.
+
+To make all of them takes 80 ms, which the first query after a start would wait for.
 
 Macros are DuckDB SQL (vectorised, nothing to call); functions are Python over Arrow arrays, for what
 DuckDB cannot compute exactly. Errors travel as text: ``SQLSTATE 22012: division by zero``.
@@ -21,7 +23,7 @@ from herdpy_sql.duck import let
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     import duckdb
 
@@ -194,20 +196,52 @@ def _bound(macro: str) -> list[str]:
     return [once, macro.replace(name, f"{name}_bare", 1)] if name in BARE else [once]
 
 
-def install(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
-    """Define the macros and functions in the connection's database, for sessions of that time zone."""
-    define: Any = connection.create_function
-    for name, function, arguments, result in (*callbacks.FUNCTIONS, *callbacks.zoned(zone)):
-        define(
-            name,
-            _vectorised(function, callbacks.arrow_of(result), arguments),
-            list(arguments),
-            result,
-            type="arrow",
-            null_handling="special",
-            side_effects=False,
-        )
-    connection.execute(";".join(statement for macro in MACROS for statement in _bound(macro)))
+_STATEMENTS = {_split(one)[0]: one for macro in MACROS for one in _bound(macro)}
+"""What makes each macro, by its name."""
+_FUNCTIONS = {name for name, *_ in (*callbacks.FUNCTIONS, *callbacks.zoned("UTC"))}
+_NAMES = re.compile(r"\bpg_\w+")
+
+
+def needed(text: str) -> list[str]:
+    """The macros and functions that a text names, and those that these name, which come before them."""
+    found: dict[str, None] = {}
+
+    def take(within: str, but: str) -> None:
+        for name in dict.fromkeys(_NAMES.findall(within)):
+            if name in found or name == but:
+                continue
+            if name in _STATEMENTS:
+                take(_STATEMENTS[name], name)
+                found[name] = None
+            elif name in _FUNCTIONS:
+                found[name] = None
+
+    take(text, "")
+    return list(found)
+
+
+def define(connection: duckdb.DuckDBPyConnection, names: Sequence[str], zone: str) -> Iterator[str]:
+    """Make these macros and functions in the connection's database, for sessions of that time zone.
+
+    Gives the name of each that is there. One thread at a time may do so.
+    """
+    functions = {one[0]: one[1:] for one in (*callbacks.FUNCTIONS, *callbacks.zoned(zone))}
+    create: Any = connection.create_function
+    for name in names:
+        if name in _STATEMENTS:
+            connection.execute(_STATEMENTS[name])
+        else:
+            function, arguments, result = functions[name]
+            create(
+                name,
+                _vectorised(function, callbacks.arrow_of(result), arguments),
+                list(arguments),
+                result,
+                type="arrow",
+                null_handling="special",
+                side_effects=False,
+            )
+        yield name
 
 
 def _vectorised(

@@ -215,14 +215,18 @@ class ColumnarQuery:
             )
         values = [self._value(mark, params, clock) for mark in self.marks]
         connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.zone)
-        engine.provide(connection, self.routines, clock.zone)
         given = {scan.name: sources[scan.name] for scan in self.scans}
         ready: ReadyCursor | None = None
         has_ended = False
         try:
             if interrupt is not None:
                 interrupt.check()
-            ready = READY.take(connection, self.sql, given, lambda cursor: self._register(cursor, given))
+
+            def register(cursor: Any) -> None:
+                engine.provide(connection, self.sql, self.routines, clock.zone)
+                self._register(cursor, given)
+
+            ready = READY.take(connection, self.sql, given, register)
             yield _Opened(ready, values, interrupt)
             has_ended = True
         except (duckdb.Error, OSError) as error:  # OSError: of a stream

@@ -25,7 +25,9 @@ def _defined(connection: Any) -> set[str]:
 @pytest.mark.parametrize("name", sorted(macros._STATEMENTS))
 def test_each_macro_is_made_with_what_it_needs_and_nothing_else(name: str) -> None:
     with duckdb.connect(":memory:") as connection:
-        made = list(define(connection, needed(f"SELECT {name}(1)"), "UTC"))
+        made = needed(f"SELECT {name}(1)")
+        for one in made:
+            define(connection, one, "UTC")
         assert made[-1] == name
         assert _defined(connection) == set(made)
         for one in made:
@@ -37,7 +39,8 @@ def test_functions_need_nothing() -> None:
     names = sorted(macros._FUNCTIONS)
     assert needed(" ".join(names)) == names
     with duckdb.connect(":memory:") as connection:
-        assert list(define(connection, names, "UTC")) == names
+        for name in names:
+            define(connection, name, "UTC")
         assert _defined(connection) == set(names)
 
 

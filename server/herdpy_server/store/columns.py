@@ -16,7 +16,7 @@ use them: then, and for ranges of what is not kept, rows are read one by one.
 Where there are ``segments``, columns that were built become a file (``SegmentDraft``), and columns that are
 built again, after a start or in another worker, come out of one, with the keys that changed since.
 
-An answer is kept, too, for as long as nothing has changed: whoever asks again gets the same table, by which
+An answer is kept, too, for as long as nothing has changed: the same request gets the same table, by which
 ``columnar.ready_cursors`` knows that what it made of it still holds.
 
 ``SortedKeys`` finds the rows that changed: the key columns of a table come in, block by block; keys are
@@ -227,7 +227,7 @@ class KeptColumns:
         self.changed: dict[bytes, int] = {}  # possibly changed keys, and their rows here (-1: none)
         self.dead: dict[int, list[int]] = {}  # the rows of those by block
         self._thinned: dict[tuple[int, int], tuple[int, pa.Array[Any]]] = {}
-        self._answers: dict[tuple[Any, ...], _Answer] = {}  # by what was asked; never changed, but replaced
+        self._answers: dict[tuple[Any, ...], _Answer] = {}  # by the request; never changed, but replaced
         self._moved_at = 0  # the last flush that moved deltas of the table
         self.blocks: list[pa.RecordBatch] = []
         self.keys = SortedKeys(table, snapshot.ops(table).fixed_key, _BLOCK_ROWS)
@@ -326,9 +326,9 @@ class KeptColumns:
         high: bytes | None,
     ) -> pa.Table | None:
         """The columns as the snapshot has them; None when too much has changed."""
-        asked = tuple(positions), low, high
+        request = tuple(positions), low, high
         state = self._seen_by(snapshot)
-        kept = None if state is None else self._answers.get(asked)
+        kept = None if state is None else self._answers.get(request)
         if kept is not None and kept.state == state:
             return kept.table
         batches = self._batches(snapshot, table, positions, low, high)
@@ -337,7 +337,7 @@ class KeptColumns:
         answer = pa.Table.from_batches([batch for batch in batches if batch.num_rows] or batches[-1:])
         # What is left of a part of a block without its dead rows is a copy, that nobody counts.
         if state is not None and (not self.dead or low is high is None):
-            self._keep(asked, _Answer(state, answer, batches[-1].nbytes))
+            self._keep(request, _Answer(state, answer, batches[-1].nbytes))
         return answer
 
     def _seen_by(self, snapshot: StoreSnapshot) -> _SeenState | None:
@@ -350,11 +350,11 @@ class KeptColumns:
             return None
         return _SeenState(serials, moved_at)
 
-    def _keep(self, asked: tuple[Any, ...], answer: _Answer) -> None:
+    def _keep(self, request: tuple[Any, ...], answer: _Answer) -> None:
         """Keep an answer, and others of the same state."""
         with self.lock:
             others = [one for one in self._answers.items() if one[1].state == answer.state]
-            self._answers = dict([*others, (asked, answer)][-_ANSWERS:])
+            self._answers = dict([*others, (request, answer)][-_ANSWERS:])
 
     def _batches(
         self,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import atexit
 import functools
 import re
-import threading
 import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,7 +24,7 @@ from herdpy_sql.columnar.routines import define, function_name
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import duckdb
 
@@ -140,21 +139,34 @@ def _close() -> None:
 
 
 _PROVIDED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
-_PROVIDING = threading.Lock()  # two statements that define something at a time are in each other's way
 
 
 def provide(connection: Any, sql: str, routines: Sequence[Resolved], zone: str) -> None:
     """Give a database what a query's text names and it does not have yet: our macros and functions, and those of
     the library."""
-    with _PROVIDING:
-        known = _PROVIDED.setdefault(connection, set())
-        missing = [name for name in macros.needed(sql) if name not in known]
-        known.update(macros.define(connection, missing, zone))
-        for one in routines:
-            name = function_name(one)
-            if name not in known:
-                define(connection, one, zone)
-                known.add(name)
+    known = _PROVIDED.setdefault(connection, set())
+    for name in macros.needed(sql):
+        if name not in known:
+            _once(functools.partial(macros.define, connection, name, zone))
+            known.add(name)
+    for one in routines:
+        name = function_name(one)
+        if name not in known:
+            _once(functools.partial(define, connection, one, zone))
+            known.add(name)
+
+
+def _once(make: Callable[[], object]) -> None:
+    """Make something that another thread may have made, or be making: DuckDB takes a name once."""
+    while True:
+        try:
+            make()
+        except duckdb.TransactionException:  # a conflict with what is not committed yet
+            continue
+        except (duckdb.CatalogException, duckdb.NotImplementedException) as error:
+            if "already" not in str(error):
+                raise
+        return
 
 
 @functools.lru_cache(maxsize=256)

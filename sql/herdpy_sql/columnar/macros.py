@@ -23,7 +23,7 @@ from herdpy_sql.duck import let
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     import duckdb
 
@@ -220,28 +220,24 @@ def needed(text: str) -> list[str]:
     return list(found)
 
 
-def define(connection: duckdb.DuckDBPyConnection, names: Sequence[str], zone: str) -> Iterator[str]:
-    """Make these macros and functions in the connection's database, for sessions of that time zone.
-
-    Gives the name of each that is there. One thread at a time may do so.
-    """
-    functions = {one[0]: one[1:] for one in (*callbacks.FUNCTIONS, *callbacks.zoned(zone))}
+def define(connection: duckdb.DuckDBPyConnection, name: str, zone: str) -> None:
+    """Make a macro or function in the connection's database, for sessions of that time zone."""
+    if name in _STATEMENTS:
+        with connection.cursor() as cursor:  # the connection itself refuses a second thread
+            cursor.execute(_STATEMENTS[name])
+        return
+    functions = (*callbacks.FUNCTIONS, *callbacks.zoned(zone))
+    function, arguments, result = next(one[1:] for one in functions if one[0] == name)
     create: Any = connection.create_function
-    for name in names:
-        if name in _STATEMENTS:
-            connection.execute(_STATEMENTS[name])
-        else:
-            function, arguments, result = functions[name]
-            create(
-                name,
-                _vectorised(function, callbacks.arrow_of(result), arguments),
-                list(arguments),
-                result,
-                type="arrow",
-                null_handling="special",
-                side_effects=False,
-            )
-        yield name
+    create(
+        name,
+        _vectorised(function, callbacks.arrow_of(result), arguments),
+        list(arguments),
+        result,
+        type="arrow",
+        null_handling="special",
+        side_effects=False,
+    )
 
 
 def _vectorised(

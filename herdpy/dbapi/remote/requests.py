@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 FEW_ROWS = 24
 """So many rows are sent one by one: it takes no longer."""
 _COPIED = frozenset({"INSERT", "UPDATE", "DELETE"})
+_DEFINES = frozenset({"CREATE", "ALTER", "DROP"})
+_IDLE, _WRITE, _BEGIN = TransactionStatus.IDLE, StatementKind.WRITE, StatementKind.BEGIN
 _GO_ON = frozenset({StatementKind.READ, StatementKind.WRITE, StatementKind.SESSION})
 
 
@@ -77,7 +79,7 @@ class Steps:
     def send(self, wire: Wire, before: list[Step], request_id: str = "") -> list[Any]:
         """See Request."""
         if not request_id:
-            return wire.run([*before, *self._steps])
+            return wire.run([*before, *self._steps] if before else self._steps)
         first, *rest = self._steps
         return wire.run([*before, named(first, request_id), *rest])
 
@@ -137,10 +139,10 @@ class RequestSender:
         self, sql: str, kind: StatementKind, wanted: Request, source: Translation | None
     ) -> list[Any] | CompletedResult:
         """Send a statement's request; its results, or what stands for them where the answer was lost."""
-        if kind is not StatementKind.BEGIN:
+        if kind is not _BEGIN:
             return self._send(sql, kind, wanted, source)
         connection = self._connection
-        idle = connection.status() == TransactionStatus.IDLE
+        idle = connection.status() == _IDLE
         results = self._send(sql, kind, wanted, source)
         wire = connection.wire
         self._begun = (sql, wire, wire.exchanges) if idle and wire is not None else None
@@ -151,7 +153,7 @@ class RequestSender:
     ) -> list[Any] | CompletedResult:
         """Send statements, again where that is safe; their results, or what stands for lost ones."""
         connection = self._connection
-        if connection.status() != TransactionStatus.IDLE:
+        if connection.status() != _IDLE:
             return self._within(sql, kind, wanted, source)
         deadline = 0.0
         renamed = False
@@ -166,7 +168,7 @@ class RequestSender:
                 if not connection.autocommit and begins_transaction(sql):
                     before = [step("BEGIN")]
                 connection.is_alone = not before
-                if kind is StatementKind.WRITE and not before:
+                if kind is _WRITE and not before:
                     request_id = self._commits.new_name(wire)
                     self._commits.expect(request_id, ends_block=False)
                 results = wanted.send(wire, before, request_id)
@@ -308,8 +310,8 @@ class RequestSender:
 
 def _learn(wire: Wire, sql: str, kind: StatementKind) -> None:
     """Prepare statements anew after a definition, and after a ROLLBACK that may have taken one back."""
-    if kind is StatementKind.WRITE:
-        if first_word(sql) in ("CREATE", "ALTER", "DROP"):
+    if kind is _WRITE:
+        if first_word(sql) in _DEFINES:
             wire.forget_prepared()
             wire.has_redefined = wire.status != TransactionStatus.IDLE
     elif wire.has_redefined and kind is not StatementKind.READ:

@@ -247,14 +247,15 @@ class Conversation:
                     break
                 left -= 1
                 data, at = inbox.data, inbox.at
-                if at == len(data):
+                size = len(data)
+                if at == size:
                     if connection.eof:
                         self.close()
                     break
                 # What Inbox.next does, in line for short messages that are whole.
-                kind, length = unpack(data, at) if len(data) - at >= _HEAD_BYTES else (0, 0)
+                kind, length = unpack(data, at) if size - at >= _HEAD_BYTES else (0, 0)
                 stop = at + 1 + length
-                if kind in handlers and 4 <= length <= SMALL_MESSAGE_BYTES and stop <= len(data):
+                if kind in handlers and 4 <= length <= SMALL_MESSAGE_BYTES and stop <= size:
                     at += _HEAD_BYTES
                     inbox.at = stop
                 else:

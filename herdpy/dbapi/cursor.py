@@ -368,7 +368,7 @@ class ResultCursor(Generic[R]):
             except Exception as error:  # noqa: BLE001 - such as a date that Python cannot hold
                 raise translated(error) from (None if hasattr(error, "sqlstate") else error)
             if not found:
-                _check_rows(result)  # columns are made when they are asked for
+                _check_rows(result)  # columns are made at their first use
             if self.row_factory is not tuple_row:
                 make = self.row_factory(self)
                 found = [make(values) for values in found]

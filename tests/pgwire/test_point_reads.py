@@ -7,9 +7,11 @@ transactions, portals, other rows.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 from herdpy_server.pgwire import backend, queries
 from herdpy_server.process.statements import StatementStatistics
+from herdpy_server.sessions import Session
 from herdpy_server.sessions.point_reads import PointRead
 from herdpy_server.store.layers import Delta
 from tests.pgwire.servers import ThreadServer, thread_server
@@ -269,14 +272,21 @@ def rows(replies: list[Reply]) -> list[bytes]:
     return [one.body for one in replies if one.kind == "D"]
 
 
-def test_a_row_that_is_not_durable_is_read_in_the_long_way(server: ThreadServer) -> None:
+@contextlib.contextmanager
+def session_with_a_read(server: ThreadServer) -> Iterator[Session]:
+    """A session that has prepared a read of a table ``t`` of two rows, as "unsettled"."""
     with Wire(server.address) as wire:
         wire.start()
         wire.ask(query("CREATE TABLE t (a INT PRIMARY KEY, b INT)"))
         wire.ask(query("INSERT INTO t VALUES (1, 4), (2, 5)"))
         wire.ask(parse("SELECT b FROM t WHERE a = $1", "unsettled"), SYNC)
         sessions = server.look(lambda: list(server.database.sessions))
-        (session,) = [one for one in sessions if "unsettled" in one.prepared]
+        yield next(one for one in sessions if "unsettled" in one.prepared)
+        wire.ask(query("DEALLOCATE unsettled; DROP TABLE t"))
+
+
+def test_a_row_that_is_not_durable_is_read_in_the_long_way(server: ThreadServer) -> None:
+    with session_with_a_read(server) as session:
 
         def look() -> list[bytes | None]:
             ready, store = session.prepared["unsettled"].ready, server.database.tablespace.store
@@ -294,4 +304,36 @@ def test_a_row_that_is_not_durable_is_read_in_the_long_way(server: ThreadServer)
         before, pending, missing, after = server.look(look)
         assert before is not None
         assert (pending, missing, after) == (None, b"none", before)
-        wire.ask(query("DROP TABLE t"))
+
+
+class Guard:
+    """Says of a replica whether it may be read, before and after."""
+
+    basis = None
+
+    def __init__(self, *, before: bool, after: bool) -> None:
+        self._before, self._after = before, after
+
+    def is_open(self, _level: object) -> bool:
+        return self._before
+
+    def holds(self, _level: object, _basis: object) -> bool:
+        return self._after
+
+
+def test_a_replica_that_must_be_asked_is_read_in_the_long_way(
+    server: ThreadServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session_with_a_read(server) as session:
+
+        def look(guard: Guard) -> bytes | None:
+            ready = session.prepared["unsettled"].ready
+            point = PointRead(session, ready, lambda image: image, b"none")
+            with monkeypatch.context() as patch:
+                patch.setattr(session.tablespace, "guard", guard)
+                return point.run(ready, (7,), "", "")
+
+        for before in (True, False):
+            for after in (True, False):
+                found = server.look(partial(look, Guard(before=before, after=after)))
+                assert found == (b"none" if before and after else None)

@@ -1,8 +1,8 @@
 """One connection to one server, over libpq: requests that end, one way or the other, and what errors say.
 
 A request is a list of steps that go to the server in one piece (libpq's pipeline) with one Sync at their
-end. What comes again is prepared on the way. Whatever breaks, or stays silent when asked whether it is
-alive, is ConnectionLostError. Exchanges are generators, made of psycopg's own: each yields what the socket
+end. What comes again is prepared on the way. Whatever breaks, or stays silent when it is probed, is
+ConnectionLostError. Exchanges are generators, made of psycopg's own: each yields what the socket
 must be ready for (1 to read, 2 to write, 3 either), is sent what it is ready for, and returns the results.
 One prepared statement alone is most of what is sent, and has none: its few calls of libpq cost half as much
 without (``Wire._answers``).
@@ -182,7 +182,7 @@ class StatementLimit:
     """How long the statement that a caller waits for may take; of a link, whichever connection it has.
 
     Attributes:
-        is_up: the server was asked to end the statement.
+        is_up: a cancel of the statement was sent to the server.
     """
 
     def __init__(self) -> None:

@@ -119,11 +119,22 @@ class Execution:
             ready, values = self.binding.bind(statement, params, many=many)
         except SqlError as error:
             return self._bound_late(BoundStatement(self.binding, statement, params, many=many), error)
-        if ready.is_point_read and not many and self._reads_alone(ready):
-            return self._read(ready, values)
+        if ready.is_point and not many:
+            transaction = self.block.transaction
+            if transaction is not None:
+                return self._in_block(statement, params, ready, values, transaction)
+            if ready.is_point_read and self._reads_alone(ready):
+                return self._read(ready, values)
         bound = BoundStatement(self.binding, statement, params, many=many)
         bound.ready, bound.values = ready, values
         return self._as_bound(bound)
+
+    def _bound(
+        self, statement: Bindable, params: Sequence[object], ready: ReadyPlan, values: Sequence[Any]
+    ) -> BoundStatement:
+        bound = BoundStatement(self.binding, statement, params)
+        bound.ready, bound.values = ready, values
+        return bound
 
     async def _exposed(self, bound: BoundStatement, statement: Bindable) -> Result:
         """Run a statement where a signal's exception may come: not before the block is covered, if it changes
@@ -155,8 +166,6 @@ class Execution:
             return self._read(ready, bound.values)
         control = self._controls.get(type(ready.plan))
         if control is None:
-            if ready.is_point and not bound.many and self.block.transaction is not None:
-                return self._in_block(bound, self.block.transaction)
             return self._carry_out(bound, last=True)
         return self._controlled(control, bound)
 
@@ -181,18 +190,23 @@ class Execution:
             return self._once_certain(answer, view)
         return answer
 
-    def _in_block(self, bound: BoundStatement, transaction: Transaction) -> Answering:
+    def _in_block(
+        self,
+        statement: Bindable,
+        params: Sequence[object],
+        ready: ReadyPlan,
+        values: Sequence[Any],
+        transaction: Transaction,
+    ) -> Answering:
         """Run a point statement in the open transaction.
 
-        It is mostly over here. Where it must wait, the coroutine that goes on begins with that wait: what was
-        asked for is in its queue already.
+        It is mostly over here. Where it must wait, the coroutine that goes on begins with that wait: it is in
+        the lock's queue already.
         """
-        tablespace, settings, ready = self._tablespace, self._settings, bound.ready
-        plan, workspace = ready.plan, transaction.workspace
-        if tablespace.guard is not None and not self._checks.may_begin(plan):
-            return self._carry_out(bound, last=True)
-        if not ready.read_only and tablespace.is_full:
-            return self._carry_out(bound, last=True)
+        tablespace, settings, checks = self._tablespace, self._settings, self._checks
+        plan, workspace, guard = ready.plan, transaction.workspace, tablespace.guard
+        if (guard is not None and not checks.may_begin(plan)) or (not ready.read_only and tablespace.is_full):
+            return self._carry_out(self._bound(statement, params, ready, values), last=True)
         workspace.watch = self._waits.check
         mark = workspace.mark()
         try:
@@ -202,19 +216,21 @@ class Execution:
                 workspace.taken.clear()
             if settings.read_only and not ready.read_only:
                 self._check_may_write(plan, own=False)
-            outcome = plan.run(workspace, bound.values, clock)  # type: ignore[arg-type]
+            outcome = plan.run(workspace, values, clock)  # type: ignore[arg-type]
         except MustWait as conflict:
-            return self._carry_out(bound, last=True, begun=(clock, mark, conflict.wait))  # type: ignore[arg-type]
+            begun: Begun = clock, mark, conflict.wait  # type: ignore[assignment]
+            return self._carry_out(self._bound(statement, params, ready, values), last=True, begun=begun)
         except Exception as error:  # noqa: BLE001 - whatever it is, who awaits it has it raised
-            return self._failed(error, transaction, bound, mark)
+            return self._failed(error, transaction, self._bound(statement, params, ready, values), mark)
         except BaseException:
             workspace.undo(mark)
             self.block.fail()
             raise
         if (plan.columns is not None and workspace.read_position and not settings.early_answers) or (
-            tablespace.guard is not None and not self._checks.holds(plan)
+            guard is not None and not checks.holds(plan)
         ):
-            return self._carry_out(bound, last=True, begun=(clock, mark, outcome))
+            begun = clock, mark, outcome
+            return self._carry_out(self._bound(statement, params, ready, values), last=True, begun=begun)
         if plan.remarks:
             remark(self.block, plan)
         count = outcome.count if ready.counts else -1

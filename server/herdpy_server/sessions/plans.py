@@ -116,8 +116,9 @@ class ReadyPlan:
         self.is_sliced = not plan.brief and is_sliced(plan)
         self.is_stepped = isinstance(plan, STEPPED)
         self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
-        self.is_point = plan.brief and self.one_turn and not plan.concurrently
-        self.is_point_read = self.is_point and self.reads_now and plan.columns is not None
+        is_run = type(plan).run is not Plan.run  # and not carried out by the session
+        self.is_point = plan.brief and self.one_turn and is_run
+        self.is_point_read = self.is_point and self.reads_now
         self.is_resolved = self.is_point_read and isinstance(plan, PointSelect) and plan.get.by_parameters
 
 

@@ -359,8 +359,9 @@ class Memory:
         """Apply one transaction's changes of one database; a big delta is taken over as it is."""
         if delta.cleared:
             self.clear(db)
-        if len(delta.rows) <= _ADOPT_ROWS and not delta.is_large:
-            head = self.head(db)
+        if len(delta.rows) <= _ADOPT_ROWS and type(delta.rows) is dict:
+            chain = self.applied.get(db)
+            head = chain[0] if chain and chain[0].epoch == self.epoch else self.head(db)
             before = len(head.rows)
             head.rows.update(delta.rows)
             head.nbytes += delta.nbytes

@@ -249,9 +249,12 @@ class TransactionState:
 
     def mark(self) -> Mark:
         """Where the transaction is now."""
+        changes, records, spill = len(self._changes), len(self.records), self._spill
+        if spill is not None:
+            changes, records = changes + spill.note_count, records + spill.records.count
         return Mark(
-            self.change_count,
-            self.record_count,
+            changes,
+            records,
             len(self._definitions),
             self._catalog,
             self._base,
@@ -347,8 +350,9 @@ class TransactionState:
     def logs_much(self) -> bool:
         """Whether it takes a while to encode the records."""
         records = self.records
-        return len(records) > _FEW_RECORDS or (
-            len(records) > 1 and any(type(one) is InsertBatch for one in records[-2:])
+        count = len(records)
+        return count > _FEW_RECORDS or (
+            count > 1 and (type(records[-1]) is InsertBatch or type(records[-2]) is InsertBatch)
         )
 
     def encode_some(self) -> bool:

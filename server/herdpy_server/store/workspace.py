@@ -182,7 +182,8 @@ class Workspace(TransactionState):
                     added.append((after[0], after[1], False))  # the same entry, for another key
         if moved and self._get(db, new_key) is not None:
             raise duplicate(table, table.key, table.key_name, values)
-        self._check_entries(ops, added, values)
+        if added:
+            self._check_entries(ops, added, values)
         for index_id, entry, _ in removed:
             self.put(index_id, entry, None)
         for index_id, entry, _ in added:

@@ -258,30 +258,28 @@ class Lock:
             holders[owner] = mask
         elif before:
             del holders[owner]
-        counts = self._counts
-        if counts is not None:
-            if fresh := mask & ~before:
-                self._count(counts, fresh, 1)
-            if gone := before & ~mask:
-                self._count(counts, gone, -1)
-        elif len(holders) <= 1:
-            self.held = mask
-        else:
+        counts, changed = self._counts, before ^ mask
+        if counts is None:
+            if len(holders) <= 1:
+                self.held = mask
+                return
             counts = self._counts = [0] * _MODES
             for one in holders.values():
-                self._count(counts, one, 1)
-
-    def _count(self, counts: list[int], mask: int, change: int) -> None:
-        """So many more holders have the modes of ``mask``."""
-        while mask:
-            bit = mask & -mask
-            mask ^= bit
+                for mode in range(_MODES):
+                    counts[mode] += one >> mode & 1
+            self.held |= mask
+            return
+        while changed:
+            bit = changed & -changed
+            changed ^= bit
             mode = bit.bit_length() - 1
-            counts[mode] += change
-            if counts[mode]:
+            if mask & bit:
+                counts[mode] += 1
                 self.held |= bit
             else:
-                self.held &= ~bit
+                counts[mode] -= 1
+                if not counts[mode]:
+                    self.held &= ~bit
 
     def join(self, queued: Queued) -> None:
         """Somebody waits: behind all others, or, who has the lock already in a weaker mode, before them."""
@@ -350,12 +348,14 @@ class LockTable:
         held = self._held.get(owner, _NOTHING)
         whole, row = (database_id, None), (database_id, key)
         of_table = ROW_EXCLUSIVE if mode > SHARE else ROW_SHARE
-        if not held.get(whole, 0) & COVERED_BY[of_table]:
-            self._request(owner, whole, of_table)
-        if not held.get(row, 0) & COVERED_BY[mode] and not (
-            (self._bulk or self._spilled) and self._holds_in_bulk(owner, database_id, key, mode)
+        if not held.get(whole, 0) & COVERED_BY[of_table] and not self._granted(owner, whole, of_table):
+            self._wait(owner, whole, of_table)
+        if (
+            not held.get(row, 0) & COVERED_BY[mode]
+            and not ((self._bulk or self._spilled) and self._holds_in_bulk(owner, database_id, key, mode))
+            and not self._granted(owner, row, mode)
         ):
-            self._request(owner, row, mode)
+            self._wait(owner, row, mode)
 
     def try_acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> bool:
         """As :meth:`acquire`, but where the row's lock is not free: False, and nobody waits."""
@@ -472,7 +472,7 @@ class LockTable:
 
     def _request(self, owner: Owner, resource: Resource, mode: int) -> None:
         if not self._granted(owner, resource, mode):
-            self._wait(owner, resource, self._locks[resource], mode)
+            self._wait(owner, resource, mode)
 
     def _granted(self, owner: Owner, resource: Resource, mode: int) -> bool:
         """Whether the lock is, or now becomes, the owner's; one that is instant takes none."""
@@ -514,11 +514,11 @@ class LockTable:
                     return self._take(holder, resource, mask)
         return None
 
-    def _wait(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
+    def _wait(self, owner: Owner, resource: Resource, mode: int) -> None:
         owner.instant = False  # it will be run again later, in a turn of its own: now it takes locks
         self.waits += 1
         wait = LockWait(self, owner)
-        lock.join((owner, wait, mode))
+        self._locks[resource].join((owner, wait, mode))
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
 
@@ -559,6 +559,19 @@ class LockTable:
             return
         if owner in self._waiting:
             self.forget(owner)
+        if self._bulk or self._spilled:
+            self._release_bulk(owner)
+        for resource in self._held.pop(owner, ()):
+            lock = self._locks[resource]
+            if lock.queue:
+                lock.give(owner, 0)
+                self._hand_over(resource, lock)
+            elif len(lock.holders) > 1:
+                lock.give(owner, 0)
+            else:
+                del self._locks[resource]
+
+    def _release_bulk(self, owner: Owner) -> None:
         for database_id in [d for d, held in self._bulk.items() if any(o is owner for o, _ in held)]:
             rest = [(o, keys) for o, keys in self._bulk[database_id] if o is not owner]
             self._bulk[database_id] = rest
@@ -568,13 +581,6 @@ class LockTable:
             del self._spilled[database_id][owner]
             if not self._spilled[database_id]:
                 del self._spilled[database_id]
-        for resource in self._held.pop(owner, ()):
-            lock = self._locks[resource]
-            if lock.queue or len(lock.holders) > 1:
-                lock.give(owner, 0)
-                self._hand_over(resource, lock)
-            else:
-                del self._locks[resource]
 
     def clear(self, error: SqlError) -> None:
         """Every lock is given back, and whoever waits for one gets ``error``."""

@@ -86,7 +86,8 @@ class Transaction:
     def begin_statement(self) -> None:
         """A statement begins to read or write. SqlError 72000 when its snapshot is too old."""
         self.queried = True
-        self.workspace.begin_statement()
+        if self.workspace.has_snapshot:
+            self.workspace.begin_statement()
 
     def clock(self, zone: str) -> Clock:
         """The time that the statement beginning now may see."""
@@ -372,7 +373,8 @@ class Tablespace:
                 raise led_by_another()
             if workspace.rests_on_loss:
                 raise lost()
-            workspace.check_reads()
+            if workspace.has_snapshot:
+                workspace.check_reads()
             catalog = workspace.own_catalog
             if request_id:
                 self.requests.check_new(request_id)
@@ -390,7 +392,8 @@ class Tablespace:
             self._pending.append(_Pending(token, append, workspace.layer))
             if request_id:
                 self.requests.began(request_id, append)
-        workspace.release()
+        if workspace.has_snapshot:
+            workspace.release()
         workspace.let_go_of_files()
         self.locks.release_all(transaction)
         return append
@@ -422,7 +425,7 @@ class Tablespace:
     @property
     def is_full(self) -> bool:
         """Whether writers wait: more is in memory than may be, or in the log's queue."""
-        return self.memory_is_full or self.log.is_full
+        return 0 < self.memtable_limit_bytes < self.store.memory.nbytes or self.log.is_full
 
     @property
     def memory_is_full(self) -> bool:

@@ -49,6 +49,10 @@ class Matches:
         """Each matching row, once."""
         raise NotImplementedError
 
+    def found(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
+        """The same as ``find``, all at once."""
+        return list(self.find(view, params, clock, answer))
+
     def explain(self) -> list[str]:
         """Lines for EXPLAIN."""
         raise NotImplementedError
@@ -70,6 +74,16 @@ class OwnMatches(Matches):
             row = decode(image)
             if condition is None or condition(row, params, clock) is True:
                 yield key, image, row, ()
+
+    def found(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
+        if not self.brief:
+            return list(self.find(view, params, clock, answer))
+        condition, found = self.condition, list[Match]()
+        for key, image in self.access.look_up(view, (), params, clock):
+            row = self.decode(image)
+            if condition is None or condition(row, params, clock) is True:
+                found.append((key, image, row, ()))
+        return found
 
     def search(self, reader: Reader, params: Row, clock: Clock) -> Iterator[Match | None]:
         """As ``find``, with None where one may pause."""
@@ -214,13 +228,15 @@ class UpdatePlan(Plan):
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
         writes = []
-        found = list(self.matches.find(view, params, clock, source))
+        found = self.matches.found(view, params, clock, source)
         for match in found:
             view.lock_row(table, match[0], self.lock_mode)
             writes.append(self._written(match, params, clock))
         for key, image, new in writes:
             view.update(table, key, image, new)
-        return self._outcome(found, writes, params, clock)
+        if self.returning is None:
+            return PlanOutcome(None, len(writes))
+        return PlanOutcome(self._returned(self.returning, found, writes, params, clock), len(writes))
 
     def slices(
         self, view: View, reader: Reader, params: Row, clock: Clock
@@ -258,15 +274,13 @@ class UpdatePlan(Plan):
         self.rules.verify(new, clock)
         return key, image, new
 
-    def _outcome(self, found: list[Match], writes: list[Write], params: Row, clock: Clock) -> PlanOutcome:
-        if self.returning is None:
-            return PlanOutcome(None, len(writes))
-        returning = self.returning
-        rows = [
+    def _returned(
+        self, returning: Project, found: list[Match], writes: list[Write], params: Row, clock: Clock
+    ) -> list[Row]:
+        return [
             returning((*new, *computed), params, clock)
             for (_, _, new), (_, _, _, computed) in zip(writes, found, strict=True)
         ]
-        return PlanOutcome(rows, len(writes))
 
     def explain(self) -> list[str]:
         first, *rest = self.matches.explain()
@@ -301,7 +315,7 @@ class DeletePlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
-        found = list(self.matches.find(view, params, clock, source))
+        found = self.matches.found(view, params, clock, source)
         for key, _, _, _ in found:
             view.lock_row(table, key)
         rows = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.house.structure import ROOTS
+from tests.support.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "glossary.md"
@@ -58,7 +59,7 @@ def test_each_term_is_there_once_and_in_order() -> None:
 
 
 def test_each_term_is_used() -> None:
-    pages = [path for path in ROOT.rglob("*.md") if path != PAGE and ".venv" not in path.parts]
+    pages = [path for path in PAGES if path != PAGE]
     text = "\n".join(path.read_text("utf-8") for path in (*pages, *sources())).lower()
     used = re.sub(r"[\s_-]+", " ", text)
     unused = [term for table in terms(PAGE.read_text("utf-8")) for term in table if _spaced(term) not in used]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pages import PAGES
+
 ROOT = Path(__file__).parents[2]
-SKIPPED = {".venv", ".git", "node_modules"}
-PAGES = sorted(page for page in ROOT.rglob("*.md") if not SKIPPED.intersection(page.parts))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^( *)(```+).*?^\1\2\s*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 

@@ -17,9 +17,9 @@ from typer.core import TyperGroup
 from herdpy.cli.app import app
 from herdpy_server.config.fields import all_settings
 from tests.house.structure import ROOTS
+from tests.support.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page for page in ROOT.rglob("*.md") if not {".venv", ".git"}.intersection(page.parts))
 DESIGNS = [
     page for page in PAGES if page.name == "DESIGN.md" or page.parent.name in ("architecture", "decisions")
 ]

@@ -13,7 +13,7 @@ import herdpy
 from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import Delete, Insert, TablesChecksum
 from herdpy_server.store import Store
-from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, stand_back, sums
+from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, lower_priority, sums
 
 MARK = TablesChecksum([(0, 7, 0)])
 
@@ -57,12 +57,12 @@ def test_rows_in_memory_count_as_rows_on_the_disk_do(store: Store):
     assert of(store) == before
 
 
-def test_the_thread_of_sums_alone_stands_back(store: Store):
+def test_the_thread_of_sums_alone_has_a_lower_priority(store: Store):
     def niceness() -> int:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     before = niceness()
-    with ThreadPoolExecutor(1, initializer=stand_back) as executor:
+    with ThreadPoolExecutor(1, initializer=lower_priority) as executor:
         assert executor.submit(niceness).result() > before
     of(store)
     assert niceness() == before

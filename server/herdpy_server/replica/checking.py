@@ -37,7 +37,7 @@ from herdpy_server.cluster.positions import read_needs
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.open_replica import OpenReplica
-from herdpy_server.store.check import Sum, SumsGivenUpError, names, stand_back, sums
+from herdpy_server.store.check import Sum, SumsGivenUpError, names, lower_priority, sums
 from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.cluster import Checked, Remark
 from herdpy_sql.errors import SqlError
@@ -133,7 +133,7 @@ class ReplicaChecker:
         snapshot, lsn = opened.store.applied_snapshot()
 
         async def find() -> _Found | None:
-            executor = ThreadPoolExecutor(1, "herdpy-check", stand_back)
+            executor = ThreadPoolExecutor(1, "herdpy-check", lower_priority)
             try:
                 loop = asyncio.get_running_loop()
                 found = await loop.run_in_executor(executor, sums, snapshot, ended)

@@ -51,13 +51,13 @@ class SumsGivenUpError(Exception):
     """Nobody wants the sums any more."""
 
 
-def stand_back() -> None:
+def lower_priority() -> None:
     """Have less of the processors than others, for as long as this thread lives."""
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def sums(snapshot: StoreSnapshot, ended: threading.Event) -> list[Sum]:
-    """Of everything in a state, by id. For a thread of its own (``stand_back``).
+    """Of everything in a state, by id. For a thread of its own (``lower_priority``).
 
     It takes at most half of the time, so that the loop's thread has the interpreter whenever it wants it.
 

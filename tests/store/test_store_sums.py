@@ -13,7 +13,7 @@ import herdpy
 from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import Delete, Insert, TablesChecksum
 from herdpy_server.store import Store
-from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, names, lower_priority, sums
+from herdpy_server.store.check import DEFINITIONS, Sum, SumsGivenUpError, lower_priority, names, sums
 
 MARK = TablesChecksum([(0, 7, 0)])
 

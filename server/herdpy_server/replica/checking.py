@@ -37,7 +37,7 @@ from herdpy_server.cluster.positions import read_needs
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.open_replica import OpenReplica
-from herdpy_server.store.check import Sum, SumsGivenUpError, names, lower_priority, sums
+from herdpy_server.store.check import Sum, SumsGivenUpError, lower_priority, names, sums
 from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.cluster import Checked, Remark
 from herdpy_sql.errors import SqlError

@@ -211,3 +211,12 @@ def test_what_is_drawn_is_drawn_in_each_run(kept: ReadyCursors) -> None:
     drawn = [_run(asked, sources)[0] for _ in range(4)]
     assert _only(kept).is_prepared
     assert len({number for number, _ in drawn}) == len({uuid for _, uuid in drawn}) == 4
+
+
+def test_a_plan_that_keeps_much_memory_is_dropped(kept: ReadyCursors) -> None:
+    asked = _query("SELECT count(*) FROM t x FULL JOIN t y ON x.a = y.id + 7")
+    sources = _sources(asked, _numbers(150_000))
+    for most, is_kept in ((None, True), (48 << 20, None), (None, True)):
+        for _ in range(3):
+            assert _run(asked, sources, limits=Limits(memory_bytes=most)) == [(150_007,)]
+        assert list(kept._kept.values())[-1].is_prepared is is_kept

@@ -158,7 +158,7 @@ def _wide(field: Field, column: pa.Array[Any]) -> pa.Array[Any]:
 
 _BLOCK_ROWS = 65_536
 _FEW = 2000
-_ANSWERS = 8  # answers that are kept of one table
+_ANSWERS = 32  # answers that are kept of one table
 
 
 def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> Iterator[pa.RecordBatch]:

@@ -100,6 +100,8 @@ class Interrupt:
             raise SqlError("57014", self._message)
 
 
+MEMORY_BYTES = 1 << 30
+"""What a database without a limit is taken to have, where something is a share of it."""
 SPILL = 8
 """How many times a query's memory it may put on disk."""
 

@@ -228,6 +228,7 @@ class ColumnarQuery:
 
             ready = READY.take(connection, self.sql, given, register)
             yield _Opened(ready, values, interrupt)
+            ready.settle(limits.memory_bytes or engine.MEMORY_BYTES)
             has_ended = True
         except (duckdb.Error, OSError) as error:  # OSError: of a stream
             if interrupt is not None:

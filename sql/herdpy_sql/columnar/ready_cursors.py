@@ -9,7 +9,8 @@ DuckDB has the whole answer of a prepared statement in memory before it gives th
 prepared only when its last answer was small: over the same columns it is as small again.
 
 A cursor holds its columns, but keeps nobody from letting go of them: when a table that was given dies, its
-cursors go with it. What DuckDB keeps of a prepared plan between two runs is about a megabyte at most.
+cursors go with it. With a prepared plan DuckDB keeps the hash tables of its last run. Where a database holds
+too much after a run, the plan is dropped: so all plans together keep no more than that.
 
 Below ``query``, beside ``engine``.
 """
@@ -31,8 +32,11 @@ else:
 
 SMALL_ANSWER_BYTES = 1 << 20
 """The largest answer of which a query is prepared."""
+SHARE = 8
+"""Plans keep at most so small a part of a database's memory."""
 KEPT = 64
 """How many cursors are kept."""
+_HELD = "PREPARE held AS SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()"
 _Key = tuple[Any, ...]
 
 
@@ -84,10 +88,19 @@ class ReadyCursor:
         if self.is_prepared is None:
             try:
                 self.cursor.execute(f"PREPARE ready AS {self._sql}")
+                self.cursor.execute(_HELD)
                 self.is_prepared = True
             except duckdb.ParserException:  # it is no query, but an EXPLAIN
                 self.is_prepared = False
         return self.is_prepared
+
+    def settle(self, memory_bytes: int) -> None:
+        """After a run: drop the plan when DuckDB still holds too much of the memory that it may use."""
+        if self.is_prepared:
+            (held,) = self.cursor.execute("EXECUTE held").fetchone()
+            if held > memory_bytes // SHARE:
+                self.cursor.execute("DEALLOCATE ready")
+                self.is_prepared = None
 
     def holds(self, connection: Any, sources: Mapping[str, pa.Table]) -> bool:
         """Whether it is of that database and has the columns of these very tables."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from herdpy.testing.model.loop import VirtualLoop
-from herdpy_server.tablespace.locks import LockTable, LockWait
+from herdpy_server.tablespace.locks import Lock, LockTable, LockWait
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from herdpy_sql.storage import MustWait
@@ -48,6 +48,12 @@ def closed_a_cycle(wait: LockWait) -> bool:
 @pytest.fixture
 def table() -> LockTable:
     return LockTable()
+
+
+def test_who_has_no_lock_gives_none_back() -> None:
+    lock = Lock(Owner("a"), 1 << UPDATE)
+    lock.give(Owner("b"), 0)
+    assert lock.held == 1 << UPDATE
 
 
 def test_a_lock_is_its_owners_until_it_is_released(table: LockTable) -> None:

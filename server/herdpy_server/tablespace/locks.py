@@ -258,6 +258,8 @@ class Lock:
             holders[owner] = mask
         elif before:
             del holders[owner]
+        else:
+            return
         counts, changed = self._counts, before ^ mask
         if counts is None:
             if len(holders) <= 1:

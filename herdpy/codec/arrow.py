@@ -190,6 +190,11 @@ def has_type(array: Array, field: Field | KeyField) -> bool:
     return bool(array.type == arrow_type(field))
 
 
+def full_width(field: Field | KeyField, array: Array) -> Array:
+    """Return a column of kept decimals, maybe decimal64, as ``arrow_type`` says; others as they are."""
+    return array.cast(arrow_type(field)) if pa.types.is_decimal64(array.type) else array
+
+
 def storage_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of an array's buffers."""
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind

@@ -134,7 +134,11 @@ def test_precision_is_in_the_type_when_it_is_known():
     assert arrow_type(columns[0], 7) == pa.decimal128(7, 2)
 
 
-@settings(deadline=None, max_examples=40)
+def as_bytes(array):
+    """What is compared of arrays: they do not equal themselves where they have a NaN."""
+    return pa.record_batch([array], ["a"]).serialize().to_pybytes()
+
+
 @given(data=st.data())
 def test_short_decimals_are_the_same_values_in_half_the_width(data):
     columns = data.draw(st.lists(fields(arrow=True), min_size=1, max_size=4))
@@ -148,7 +152,10 @@ def test_short_decimals_are_the_same_values_in_half_the_width(data):
     short.validate(full=True)
     assert pa.types.is_decimal64(short.schema.types[-1])
     for mine, other in zip(short.columns, long.columns, strict=True):
-        assert mine.cast(other.type).equals(other) if pa.types.is_decimal64(mine.type) else mine.equals(other)
+        if pa.types.is_decimal64(mine.type):
+            assert mine.cast(other.type).equals(other)
+        else:
+            assert as_bytes(mine) == as_bytes(other)
 
 
 def test_a_short_decimal_has_the_precision_that_is_known():

@@ -36,9 +36,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.arrow import array_to_datums, full_width
 from herdpy.codec.arrow_bytes import batch_to_keys
-from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.kinds import Kind
 from herdpy.imports import lazy_module
 from herdpy_server.store.layers import Chain, Delta
 from herdpy_server.store.segment_file import SegmentDraft
@@ -72,7 +72,7 @@ class SortedKeys:
     def add(self, columns: list[pa.Array[Any]]) -> None:
         """The next block of rows, by their key columns; all but the last one are full."""
         self._blocks.append(
-            [_wide(field, column) for field, column in zip(self._fields, columns, strict=True)]
+            [full_width(field, column) for field, column in zip(self._fields, columns, strict=True)]
         )
         self._count += len(columns[0])
 
@@ -149,11 +149,6 @@ class SortedKeys:
         slots = [self.first_from(key) for key in keys]
         pairs = zip(slots, keys, strict=True)
         return [row if row < self._count and self[row] == key else -1 for row, key in pairs]
-
-
-def _wide(field: Field, column: pa.Array[Any]) -> pa.Array[Any]:
-    """A key's column as the codec of keys takes it; kept decimals are shorter."""
-    return column.cast(arrow_type(field)) if pa.types.is_decimal64(column.type) else column
 
 
 _BLOCK_ROWS = 65_536

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.arrow import array_to_datums, full_width
 from herdpy.imports import lazy_module
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.execute.base import OutputColumn
@@ -104,7 +104,7 @@ def _looked_at(field: Field, array: Any) -> ColumnStatistics | None:
     count = len(array)
     if not count:
         return ColumnStatistics()
-    sample = array
+    sample = array = full_width(field, array)
     if count > SAMPLE_ROWS:
         sample = array.take(pa.array(np.linspace(0, count - 1, SAMPLE_ROWS, dtype=np.int64)))
     sample = sample.combine_chunks() if isinstance(sample, pa.ChunkedArray) else sample

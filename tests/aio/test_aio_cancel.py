@@ -105,7 +105,8 @@ def test_who_waits_for_the_turn_is_cancelled_without_harm(url):
         async with aio.connect(url, autocommit=True) as conn:
             await conn.execute("CREATE TABLE t (a INTEGER)")
             first = asyncio.create_task(conn.execute("SELECT pg_sleep(0.2)"))
-            await awaits(conn)
+            while not (conn._calls.is_busy or first.done()):
+                await asyncio.sleep(0)
             second = asyncio.create_task(conn.execute("INSERT INTO t VALUES (1)"))
             await asyncio.sleep(0)
             await cancelled(second)

@@ -132,6 +132,20 @@ def test_nothing_is_awaited_in_a_handler() -> None:
     assert not wrong, wrong  # a compiled coroutine leaves its exception to whoever runs meanwhile
 
 
+def test_no_parameter_of_a_coroutine_is_deleted() -> None:
+    wrong = []
+    for path, tree in _compiled().items():
+        for function in ast.walk(tree):
+            if isinstance(function, ast.AsyncFunctionDef):
+                given = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+                wrong += [
+                    f"{path}:{node.lineno}"
+                    for node in _of_function(function)
+                    if isinstance(node, ast.Delete) and given.intersection(_names(node.targets))
+                ]
+    assert not wrong, wrong  # it is an attribute of an object there, which is there for good
+
+
 def test_classes_with_subclasses_elsewhere_say_so() -> None:
     closed = set()
     for tree in _compiled().values():

@@ -237,15 +237,16 @@ class Execution:
         return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
     async def _failed(
-        self, error: Exception, transaction: Transaction, bound: BoundStatement, mark: Mark
+        self, error: Exception | None, transaction: Transaction, bound: BoundStatement, mark: Mark
     ) -> Result:
         """A point statement has failed in the open transaction: nothing of it is left."""
+        assert error is not None
         await undo(transaction.workspace, mark)
         await self._stopped(error, transaction, None, bound)
         try:
             raise error
         finally:
-            del error  # it has this frame
+            error = None  # it has this frame
 
     async def _once_certain(self, answer: Result, view: Workspace) -> Result:
         """An answer, once what was read is durable and as new as the session wants it."""

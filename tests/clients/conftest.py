@@ -22,9 +22,12 @@ def clients_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running
     running.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clients_postgres(postgres: str) -> Iterator[str]:
-    """A database of the real PostgreSQL with the library: where its socket is, as a directory."""
+    """A database of the real PostgreSQL with the library: where its socket is, as a directory.
+
+    It lives as long as the server does: what a test has changed in both is in both, or in neither.
+    """
     host = dict(part.split("=") for part in postgres.split())["host"]
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE DATABASE clients TEMPLATE template0")

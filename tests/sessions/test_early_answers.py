@@ -63,35 +63,39 @@ def answer_of(steps: STEP) -> list[tuple[Any, ...]]:
         wait.block()
 
 
+def goes_on(steps: STEP, wait: Wait[Any]) -> Result:
+    """What comes of a statement when it has waited."""
+    wait.block()
+    return run_blocking(steps)
+
+
 @pytest.mark.parametrize("sql", READS)
 def test_a_query_in_a_block_waits_for_the_log_unless_it_may_be_early(database: Database, sql: str) -> None:
-    change, _ = not_yet_durable(database)
+    change, durable = not_yet_durable(database)
     waiting = begun(database, "off")
     assert wait_of(waiting.execute(sql))
     ask(waiting, "ROLLBACK")
     early = begun(database, "on")
     assert answer_of(early.execute(sql)) == [(1,)]
     commit = early.execute("COMMIT")
-    assert wait_of(commit)
-    run_blocking(commit)
-    run_blocking(change)
+    goes_on(commit, wait_of(commit))
+    goes_on(change, durable)
 
 
 def test_outside_of_a_block_a_query_waits(database: Database) -> None:
-    change, _ = not_yet_durable(database)
+    change, durable = not_yet_durable(database)
     session = database.session()
     ask(session, "SET herdpy.early_answers = on")
     query = session.execute(READS[0])
-    assert wait_of(query)
-    assert run_blocking(query).rows == [(1,)]
-    run_blocking(change)
+    assert goes_on(query, wait_of(query)).rows == [(1,)]
+    goes_on(change, durable)
 
 
 def test_an_error_that_says_something_of_rows_waits(database: Database) -> None:
-    change, _ = not_yet_durable(database)
+    change, durable = not_yet_durable(database)
     early = begun(database, "on")
     failing = early.execute("INSERT INTO t VALUES (1, 2)")
-    assert wait_of(failing)
+    certain = wait_of(failing)
     with pytest.raises(SqlError, match="duplicate key"):
-        run_blocking(failing)
-    run_blocking(change)
+        goes_on(failing, certain)
+    goes_on(change, durable)

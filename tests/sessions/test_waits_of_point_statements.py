@@ -110,9 +110,12 @@ def test_a_deadline_does_not_change_how_it_goes_on(holder: Session, waiter: Sess
 def test_its_reads_wait_for_what_they_rest_on(database: Database, waiter: Session) -> None:
     other = database.session()
     steps = other.execute("UPDATE t SET v = 7 WHERE k = 2")
-    steps.send(None)  # it has its place in the log, and is not durable
+    durable = steps.send(None)  # it has its place in the log, and is not durable
     read = waiter.execute("SELECT v FROM t WHERE k = 2")
-    assert isinstance(read.send(None), Append)
+    certain = read.send(None)
+    assert isinstance(certain, Append)
+    assert durable.block()
     run_blocking(steps)
+    assert certain.block()
     assert run_blocking(read).rows == [(7,)]
     ask(waiter, "COMMIT")

@@ -29,7 +29,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from unittest.mock import patch
 
+from herdpy.log import write_place
 from herdpy.log.file_ledger import FileLedgerWriter
 from herdpy.log.file_log import FileLog
 from herdpy.log.group_commit import DeliveredCommit
@@ -222,8 +224,13 @@ class Client:
 
 @contextmanager
 def _connected(counted: Counted) -> Iterator[Client]:
-    """A client of a new server, whose tables are made."""
-    with tempfile.TemporaryDirectory() as directory, thread_server(Path(directory) / "db") as server:
+    """A client of a new server, whose tables are made. Its loop writes the log, however slow the disk is:
+    what a thread does after its answer would belong to the next statement."""
+    with (
+        patch.multiple(write_place, FEWEST=0, QUICK_S=60.0, STALL_S=60.0),
+        tempfile.TemporaryDirectory() as directory,
+        thread_server(Path(directory) / "db") as server,
+    ):
         client = Client(server, counted)
         try:
             client.make_tables()

@@ -45,13 +45,9 @@ class Matches:
     engine = "own"
     brief = False
 
-    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> Iterator[Match]:
+    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
         """Each matching row, once."""
         raise NotImplementedError
-
-    def found(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
-        """The same as ``find``, all at once."""
-        return list(self.find(view, params, clock, answer))
 
     def explain(self) -> list[str]:
         """Lines for EXPLAIN."""
@@ -68,19 +64,11 @@ class OwnMatches(Matches):
         self.decode = source.table.row_codec.decode
         self.brief = isinstance(source, KeyGet)
 
-    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> Iterator[Match]:
-        decode, condition = self.decode, self.condition
-        for key, image in self.access.pairs(view, (), params, clock):
+    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
+        decode, condition, found = self.decode, self.condition, list[Match]()
+        pairs = self.access.look_up if self.brief else self.access.pairs
+        for key, image in pairs(view, (), params, clock):
             row = decode(image)
-            if condition is None or condition(row, params, clock) is True:
-                yield key, image, row, ()
-
-    def found(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
-        if not self.brief:
-            return list(self.find(view, params, clock, answer))
-        condition, found = self.condition, list[Match]()
-        for key, image in self.access.look_up(view, (), params, clock):
-            row = self.decode(image)
             if condition is None or condition(row, params, clock) is True:
                 found.append((key, image, row, ()))
         return found
@@ -116,12 +104,15 @@ class ColumnarMatches(Matches):
         self.query = query
         self.source = query.source
 
-    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> Iterator[Match]:
+    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
         table, count = self.table, len(self.positions)
         encode = table.key_codec.encode
-        found = self.query.run(view, params, clock, answer)
-        rows = found.rows if found.rows is not None else datum_rows(found.table, self.query.columns or ())
+        outcome = self.query.run(view, params, clock, answer)
+        rows = outcome.rows
+        if rows is None:
+            rows = datum_rows(outcome.table, self.query.columns or ())
         seen: set[bytes] = set()
+        found: list[Match] = []
         key_positions = [self.positions.index(p) for p in table.key_positions]
         for given in rows:
             key = encode([given[i] for i in key_positions])
@@ -129,7 +120,8 @@ class ColumnarMatches(Matches):
                 continue
             seen.add(key)
             image, row = self._current(view, key, given)
-            yield key, image, row, given[count:]
+            found.append((key, image, row, given[count:]))
+        return found
 
     def current(self, view: View, given: Row) -> tuple[bytes, bytes, Row]:
         """Key, image and datums of the row that an answer begins with. SourceChanged: it is another now."""
@@ -228,7 +220,7 @@ class UpdatePlan(Plan):
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
         writes = []
-        found = self.matches.found(view, params, clock, source)
+        found = self.matches.find(view, params, clock, source)
         for match in found:
             view.lock_row(table, match[0], self.lock_mode)
             writes.append(self._written(match, params, clock))
@@ -315,7 +307,7 @@ class DeletePlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
-        found = self.matches.found(view, params, clock, source)
+        found = self.matches.find(view, params, clock, source)
         for key, _, _, _ in found:
             view.lock_row(table, key)
         rows = None

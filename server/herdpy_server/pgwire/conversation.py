@@ -371,12 +371,8 @@ class Conversation:
     def _went_on(self, answer: Callable[[Run[Result]], None], run: Run[Result]) -> None:
         try:
             answer(run)
-        except ConnectionLost:
-            self.session.abort()
-        except (FatalError, SilentClose) as last:
-            self.end(last)
         except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
-            self.fail(error)
+            self._failed(error)
         finally:
             self._over()
         if not self.is_over:
@@ -390,11 +386,16 @@ class Conversation:
     async def _guarded(self, steps: Coroutine[Any, Any, None]) -> None:
         try:
             await steps
-        except ConnectionLost:
-            self.session.abort()
-        except (FatalError, SilentClose) as last:
-            self.end(last)
         except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """What had to wait has ended with ``error``."""
+        if isinstance(error, ConnectionLost):
+            self.session.abort()
+        elif isinstance(error, (FatalError, SilentClose)):
+            self.end(error)
+        else:
             self.fail(error)
 
     def _ended(self, run: Run[None]) -> None:

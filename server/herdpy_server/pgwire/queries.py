@@ -103,9 +103,8 @@ def _answer_plain(
         if answer is not None:
             _send_point(conversation, answer)
             return
-    ready = statement.ready
-    if ready is not None and ready.is_resolved and session.transaction is None:
-        known.point = _point_read(session, ready, known.form, columns, TEXT, known.zone)
+    if session.transaction is None:
+        known.point = _resolved(session, statement.ready, point, known.form, columns, TEXT, known.zone)
     _answer_alone(conversation, known.form, session.run(statement, numbers, text=sql))
 
 
@@ -308,10 +307,10 @@ def _run_alone(
     form = pattern.form
     if form is None or pattern.columns is not statement.columns:
         form = _statement_form(bound, pattern)
-    elif session.transaction is None:
-        ready = statement.ready
-        if ready is not None and ready.is_resolved and not statement.named:
-            _resolve(session, ready, pattern, form)
+    elif session.transaction is None and not statement.named:
+        pattern.point = _resolved(
+            session, statement.ready, pattern.point, form, statement.columns, pattern.results, pattern.zone
+        )
     statement.binds += 1
     conversation.connection.inbox.at = stop + _REST_BYTES
     conversation.extended = False
@@ -355,22 +354,23 @@ def _send_point(conversation: Conversation, answer: bytes) -> None:
     conversation.ready()
 
 
-def _resolve(session: Session, ready: ReadyPlan, pattern: BindPattern, form: AnswerForm) -> None:
-    """See to it that the statement, which is answered as before, is one function the next time."""
-    point, columns = pattern.point, pattern.columns
-    if columns is not None and (point is None or not point.is_of(ready)):
-        pattern.point = _point_read(session, ready, form, columns, pattern.results, pattern.zone)
-
-
-def _point_read(
+def _resolved(
     session: Session,
-    ready: ReadyPlan,
+    ready: ReadyPlan | None,
+    point: PointRead | None,
     form: AnswerForm,
-    columns: Sequence[OutputColumn],
+    columns: Sequence[OutputColumn] | None,
     results: Formats,
     zone: str,
-) -> PointRead:
-    """A statement outside of a transaction as one function."""
+) -> PointRead | None:
+    """A statement outside of a transaction, now answered as before, as one function for the next time.
+
+    ``point``: what it was before, which it may still be. None where it cannot be that.
+    """
+    if ready is None or not ready.is_resolved or columns is None:
+        return None
+    if point is not None and point.is_of(ready):
+        return point
     plan = ready.plan
     assert isinstance(plan, PointSelect)
     one, none = (backend.command_complete(plan.command_tag(count)) for count in (1, 0))

@@ -272,8 +272,7 @@ class TransactionBlock:
             finally:
                 del failure  # it has this frame
         try:
-            if transaction.workspace.logs_much or self.tablespace.log.is_full:
-                await self.ready_to_commit(transaction)
+            await self.ready_to_commit(transaction)
             append = self.tablespace.commit(transaction, self.settings.request_id)
         except BaseException as error:
             self.end(committed=False)

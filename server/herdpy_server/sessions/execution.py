@@ -125,14 +125,18 @@ class Execution:
                 return self._in_block(statement, params, ready, values, transaction)
             if ready.is_point_read and self._reads_alone(ready):
                 return self._read(ready, values)
-        bound = BoundStatement(self.binding, statement, params, many=many)
-        bound.ready, bound.values = ready, values
-        return self._as_bound(bound)
+        return self._as_bound(self._bound(statement, params, ready, values, many=many))
 
     def _bound(
-        self, statement: Bindable, params: Sequence[object], ready: ReadyPlan, values: Sequence[Any]
+        self,
+        statement: Bindable,
+        params: Sequence[object],
+        ready: ReadyPlan,
+        values: Sequence[Any],
+        *,
+        many: bool = False,
     ) -> BoundStatement:
-        bound = BoundStatement(self.binding, statement, params)
+        bound = BoundStatement(self.binding, statement, params, many=many)
         bound.ready, bound.values = ready, values
         return bound
 

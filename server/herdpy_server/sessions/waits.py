@@ -171,12 +171,7 @@ class StatementWaits:
             self.advisory.waiting_as = transaction
         try:
             while True:
-                if self.deadline.is_set:
-                    await self.until(wait)
-                else:
-                    self._waiting = wait
-                    self.check()  # another thread may have cancelled it just now
-                    await wait
+                await self.until(wait)
                 if lock_wait is None or lock_wait.done():
                     break
                 lock_wait.look()  # a thread has waited for so long that it is to
@@ -186,7 +181,6 @@ class StatementWaits:
                 self.advisory.stop_waiting()
             raise
         finally:
-            self._waiting = None
             if lock_wait is not None:
                 lock_wait.stop()
             if self.advisory is not None:

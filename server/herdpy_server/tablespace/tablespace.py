@@ -425,7 +425,7 @@ class Tablespace:
     @property
     def is_full(self) -> bool:
         """Whether writers wait: more is in memory than may be, or in the log's queue."""
-        return 0 < self.memtable_limit_bytes < self.store.memory.nbytes or self.log.is_full
+        return self.memory_is_full or self.log.is_full
 
     @property
     def memory_is_full(self) -> bool:

@@ -184,7 +184,7 @@ class ColumnarQuery:
             return
         with self._opened(sources, params, clock, limits or Limits(), interrupt) as opened:
             nbytes = 0
-            for batch in opened.batches(batch_rows):
+            for batch in opened.relation().to_arrow_reader(batch_rows):
                 nbytes += batch.nbytes
                 if batch.num_rows:
                     yield from self._typed(pa.Table.from_batches([batch])).to_batches()
@@ -287,10 +287,6 @@ class _Opened:
     def relation(self) -> Any:
         """DuckDB's relation; from now on the query can be interrupted."""
         return self.ready.relation(self.values, self._attach)
-
-    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The answer in batches."""
-        yield from self.relation().to_arrow_reader(batch_rows)
 
     def _attach(self) -> None:
         if self.interrupt is not None:

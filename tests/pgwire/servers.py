@@ -117,6 +117,11 @@ def thread_server(
         server.close()
 
 
+def waits(server: ThreadServer, count: int = 1) -> None:
+    """Wait until so many statements wait for locks."""
+    server.wait_for(lambda: server.database.tablespace.locks.waiting == count)
+
+
 class ChildServer:
     """A server in a process of its own, so that it can be killed, stopped and counted."""
 

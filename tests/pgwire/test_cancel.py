@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +13,9 @@ import psycopg
 import pytest
 
 from herdpy.log.files import OsFiles
-from tests.pgwire.servers import ThreadServer, thread_server
-from tests.pgwire.wire import SYNC, Reply, Wire, bind, cancel_request, execute, parse, query
+from tests.pgwire.servers import ThreadServer, thread_server, waits
+from tests.pgwire.wire import SYNC, Wire, bind, cancel_request, execute, key_of, parse, query
 from tests.serving.conftest import keep_in_thread
-
-
-def key_of(replies: list[Reply]) -> tuple[int, int]:
-    (body,) = [one.body for one in replies if one.kind == "K"]
-    pid, secret = struct.unpack(">II", body)
-    return pid, secret
 
 
 @contextlib.contextmanager
@@ -39,10 +32,6 @@ def locked(server: ThreadServer) -> Iterator[Wire]:
 
 def terminate(server: ThreadServer, pid: int) -> bool:
     return server.server.registry.signal(pid, terminate=True)
-
-
-def waits(server: ThreadServer, count: int = 1) -> None:
-    server.wait_for(lambda: server.database.tablespace.locks.waiting == count)
 
 
 UPDATES = {

@@ -4,13 +4,12 @@ waiting ends."""
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections.abc import Iterator
 
 import pytest
 
-from tests.pgwire.servers import ThreadServer
-from tests.pgwire.wire import SYNC, Reply, Wire, bind, cancel_request, describe, execute, parse, query
+from tests.pgwire.servers import ThreadServer, waits
+from tests.pgwire.wire import SYNC, Reply, Wire, bind, cancel_request, describe, execute, key_of, parse, query
 
 _ADD = "UPDATE waited SET v = v + $1 WHERE k = $2"
 _OK = [("2",), ("n",), ("C", b"UPDATE 1\0"), ("Z", b"T")]
@@ -33,8 +32,7 @@ class Writer:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        (key,) = [one.body for one in wire.start() if one.kind == "K"]
-        self.pid, self.secret = struct.unpack(">II", key)
+        self.pid, self.secret = key_of(wire.start())
         wire.ask(parse(_ADD, "add"), SYNC)
         wire.ask(query("BEGIN"))
 
@@ -61,10 +59,6 @@ def _short(one: Reply) -> tuple[object, ...]:
 def writers(server: ThreadServer, count: int) -> Iterator[list[Writer]]:
     with contextlib.ExitStack() as stack:
         yield [Writer(stack.enter_context(Wire(server.address))) for _ in range(count)]
-
-
-def waits(server: ThreadServer, count: int) -> None:
-    server.wait_for(lambda: server.database.tablespace.locks.waiting == count)
 
 
 def value(server: ThreadServer, key: int) -> int:

@@ -125,6 +125,13 @@ def columns(body: bytes) -> list[tuple[str, int, int, int, int]]:
     return found
 
 
+def key_of(replies: list[Reply]) -> tuple[int, int]:
+    """Process id and secret, by which what this connection runs is cancelled."""
+    (body,) = [one.body for one in replies if one.kind == "K"]
+    pid, secret = struct.unpack(">II", body)
+    return pid, secret
+
+
 class Wire:
     """A socket that speaks the protocol, and waits no longer than a test may take."""
 

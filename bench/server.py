@@ -83,7 +83,7 @@ def copy_out(port: int, form: str, count: int) -> float:
 
 def measure_pgbench(ours: int, peer: int, *, quick: bool) -> list[Line]:
     """The scripts, in pgbench's prepared mode, and once each in its simple one."""
-    rounds, seconds = (1, 1) if quick else (3, 4)
+    rounds, seconds = (1, 1) if quick else (5, 4)
     warm((ours, peer), 1 if quick else 10)
     families = {ours: {"server": listener(ours)}, peer: {"postgres": listener(peer)}}
     lines = []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from herdpy.log.wait import Work
 from herdpy_server.embedded import opened
 from herdpy_server.serving import ServedDatabase
-from herdpy_server.tablespace_host import DatabaseSettings
+from herdpy_server.tablespace_host import DatabaseSettings, OpenDirectory
 from herdpy_sql.errors import SqlError
 from tests.serving.conftest import DiskGate, sql
 
@@ -167,5 +168,42 @@ def test_a_second_close_waits_for_the_first(tmp_path: Path, on_loop) -> None:
         assert refused.value.sqlstate == "57P03"
         again = await ServedDatabase.open(tmp_path / "db")  # the directory is free
         await again.close()
+
+    on_loop(main)
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+def test_a_cancelled_opening_leaves_the_directory_to_the_next(
+    tmp_path: Path, on_loop: Any, monkeypatch: pytest.MonkeyPatch, cancels: int
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        entered, go, closed = asyncio.Event(), threading.Event(), asyncio.Event()
+        close = OpenDirectory.close
+
+        def held(*given: Any, **more: Any) -> OpenDirectory:
+            loop.call_soon_threadsafe(entered.set)
+            go.wait()
+            return OpenDirectory(*given, **more)
+
+        def watched(directory: OpenDirectory) -> None:
+            close(directory)
+            loop.call_soon_threadsafe(closed.set)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("herdpy_server.serving.database.OpenDirectory", held)
+            patch.setattr(held, "close", watched, raising=False)
+            opening = asyncio.create_task(ServedDatabase.open(tmp_path, DatabaseSettings()))
+            await entered.wait()
+            for _ in range(cancels):
+                opening.cancel()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            await closed.wait()
+        database = await ServedDatabase.open(tmp_path, DatabaseSettings())
+        await database.close()
 
     on_loop(main)

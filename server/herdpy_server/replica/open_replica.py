@@ -21,7 +21,7 @@ import lmdb
 
 from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, LoggedTransaction
 from herdpy_server.replica.host import Host
-from herdpy_server.serving.loop_tablespace import LoopTablespace
+from herdpy_server.serving.loop_tablespace import LoopTablespace, opened_in_thread
 from herdpy_server.sessions import Session
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Directory
@@ -131,7 +131,8 @@ class OpenReplica:
             StoreDamagedError: it cannot be trusted.
             OSError: it cannot be read.
         """
-        store = await host.driver.loop.run_in_executor(host.threads.opening, partial(_open_store, host, path))
+        opening = partial(_open_store, host, path)
+        store = await opened_in_thread(host.driver.loop, host.threads.opening, opening, Store.close)
         return cls(host, path, store, standby(store), guard)
 
     def session(self) -> Session:

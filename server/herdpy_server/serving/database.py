@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from herdpy_server.serving.driver import Driver, LoopTurn, Run
-from herdpy_server.serving.loop_tablespace import LoopTablespace
+from herdpy_server.serving.loop_tablespace import LoopTablespace, opened_in_thread
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
@@ -82,17 +82,10 @@ class ServedDatabase:
         """
         loop = asyncio.get_running_loop()
         turn, driver = LoopTurn(loop), Driver(loop)
-
-        directory = await loop.run_in_executor(
-            None,
-            partial(
-                OpenDirectory,
-                Path(path).absolute(),
-                settings or DatabaseSettings(),
-                turn,
-                loop=loop,
-            ),
+        opening = partial(
+            OpenDirectory, Path(path).absolute(), settings or DatabaseSettings(), turn, loop=loop
         )
+        directory = await opened_in_thread(loop, None, opening, OpenDirectory.close)
         return cls(directory, driver, turn, workers)
 
     # Using it.

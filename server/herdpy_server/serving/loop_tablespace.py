@@ -6,14 +6,41 @@ else is the same: the checkpointer reports to the loop, and a close ends what us
 
 from __future__ import annotations
 
-from asyncio import Event
+import asyncio
+from asyncio import AbstractEventLoop, Event, Future
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from typing import TypeVar
 
 from herdpy_server.serving.driver import Driver, LoopSessions, SessionContext
 from herdpy_server.tablespace_host import TablespaceHost
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
+
+T = TypeVar("T")
+
+
+async def opened_in_thread(
+    loop: AbstractEventLoop, threads: Executor | None, open_it: Callable[[], T], close: Callable[[T], object]
+) -> T:
+    """What ``open_it`` opens in a thread; who is cancelled meanwhile leaves nothing open.
+
+    A thread opens to the end. So a cancel waits for it and for ``close``, which is called in a thread, too.
+    """
+    opening = loop.run_in_executor(threads, open_it)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.shield(loop.create_task(_close_when_open(loop, threads, opening, close)))
+        raise
+
+
+async def _close_when_open(
+    loop: AbstractEventLoop, threads: Executor | None, opening: Future[T], close: Callable[[T], object]
+) -> None:
+    await asyncio.wait([opening])
+    if opening.exception() is None:
+        await loop.run_in_executor(threads, close, opening.result())
 
 
 class Uses:

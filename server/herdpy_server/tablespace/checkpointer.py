@@ -72,10 +72,11 @@ class Checkpointer:
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread after the flush that it is in."""
+        """End the thread after the flush that it is in, if it was started."""
         self._stopping.set()
         self._wake.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def checkpoint(self, *, trim: bool) -> list[int]:
         """Flush now, in this thread; with ``trim`` delete every ledger that is no longer needed.

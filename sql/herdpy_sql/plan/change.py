@@ -46,7 +46,7 @@ from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.own import Refusal, query_within, refusal_of
-from herdpy_sql.plan.returning import Brought, bind_brought, bind_returning, target_name
+from herdpy_sql.plan.returning import Brought, Returning, bind_brought, bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import in_schema, name_of, quoted, row_columns, table_of
 from herdpy_sql.plan.text import expr_text
@@ -57,13 +57,12 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Plan
-    from herdpy_sql.execute.insert import Project
     from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.types import SqlType
 
 
-def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> Plan:
-    """The plan of UPDATE."""
+def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> Plan | Refusal:
+    """The plan of UPDATE, or why own plans do not compute RETURNING."""
     _only(tree, {"this", "expressions", "where", "returning", "from_", "with_"}, "UPDATE")
     if not tree.expressions:
         raise SqlError("42601", "syntax error at end of input")
@@ -83,16 +82,23 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
         found, assign = _columnar_update(
             tree, table, alias, targets, catalog, settings, refusal.reason, extras
         )
-        columns, returning = _columnar_returning(tree, found, brought, alias)
-        return UpdatePlan(table, found, assign, rules_of(table), found.query.param_types, columns, returning)
+        returning = _columnar_returning(tree, found, brought, alias)
+        if isinstance(returning, Refusal):
+            return returning
+        types = found.query.param_types
+        return UpdatePlan(table, found, assign, rules_of(table), types, returning.columns, returning.project)
     assert isinstance(matches, OwnMatches)
     assert isinstance(assign, tuple)
-    columns, returning = bind_returning(tree, table, params, alias)
-    return UpdatePlan(table, matches, assign, rules_of(table), params.types, columns, returning)
+    returning = bind_returning(tree, table, params, alias)
+    if isinstance(returning, Refusal):
+        return returning
+    return UpdatePlan(
+        table, matches, assign, rules_of(table), params.types, returning.columns, returning.project
+    )
 
 
-def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> Plan:
-    """The plan of DELETE."""
+def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> Plan | Refusal:
+    """The plan of DELETE, or why own plans do not compute RETURNING."""
     if tree.args.get("tables"):
         raise SqlError("42601", f'syntax error at or near "{tree.args["tables"][0].sql("postgres")}"')
     _only(tree, {"this", "where", "returning", "using", "with_"}, "DELETE")
@@ -105,10 +111,14 @@ def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> P
         brought = _brought(tree, table, alias, catalog, settings)
         select = _row_query(tree, table, alias, brought.extras if brought is not None else [])
         found = _columnar_matches(table, select, catalog, settings, matches.reason)
-        columns, returning = _columnar_returning(tree, found, brought, alias)
-        return DeletePlan(table, found, found.query.param_types, columns, returning)
-    columns, returning = bind_returning(tree, table, params, alias)
-    return DeletePlan(table, matches, params.types, columns, returning)
+        returning = _columnar_returning(tree, found, brought, alias)
+        if isinstance(returning, Refusal):
+            return returning
+        return DeletePlan(table, found, found.query.param_types, returning.columns, returning.project)
+    returning = bind_returning(tree, table, params, alias)
+    if isinstance(returning, Refusal):
+        return returning
+    return DeletePlan(table, matches, params.types, returning.columns, returning.project)
 
 
 def _other_tables(tree: exp.Expression) -> Refusal | None:
@@ -139,18 +149,17 @@ def _brought(
 
 def _columnar_returning(
     tree: exp.Expression, matches: ColumnarMatches, brought: Brought | None, alias: str
-) -> tuple[tuple[OutputColumn, ...] | None, Project | None]:
+) -> Returning | Refusal:
     """RETURNING of a statement whose rows the columnar engine finds; parameters in it are added to those."""
     query = matches.query
     params = Params(query.param_types)
-    columns: tuple[OutputColumn, ...] | None
     if brought is None:
-        columns, returning = bind_returning(tree, matches.table, params, alias)
+        returning = bind_returning(tree, matches.table, params, alias)
     else:
         computed = (query.columns or ())[len(matches.positions) :]
-        columns, returning = bind_brought(brought, computed, params)
+        returning = bind_brought(brought, computed, params)
     matches.use(query.within(params.types))
-    return columns, returning
+    return returning
 
 
 def _allow_columnar(settings: PlanSettings, refusal: Refusal) -> None:

@@ -70,8 +70,13 @@ QueryPlan = Callable[[exp.Expression, Catalog, PlanSettings, Sequence[SqlType]],
 _KNOWN = {"overriding", "this", "expression", "returning", "default", "conflict", "with_"}
 
 
-def bind_insert(tree: exp.Insert, catalog: Catalog, settings: PlanSettings, query_plan: QueryPlan) -> Plan:
-    """The plan of INSERT; ``query_plan`` plans the query whose rows it takes."""
+def bind_insert(
+    tree: exp.Insert, catalog: Catalog, settings: PlanSettings, query_plan: QueryPlan
+) -> Plan | Refusal:
+    """The plan of INSERT, or why own plans do not compute RETURNING.
+
+    ``query_plan`` plans the query whose rows it takes.
+    """
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
             raise SqlError("0A000", f"INSERT: {key.upper()} is not supported")
@@ -103,10 +108,13 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: PlanSettings, quer
     else:
         return _from_query(tree, table, targets, source, catalog, settings, query_plan)
     conflict = _conflict(tree, table, targets, params)
-    columns, returning = bind_returning(tree, table, params)
+    returning = bind_returning(tree, table, params)
+    if isinstance(returning, Refusal):
+        return returning
+    columns, project = returning.columns, returning.project
     if conflict is not None:
-        return ConflictPlan(table, makers, conflict, params.types, columns, returning)
-    return InsertPlan(table, makers, tuple(params.types), columns, returning, places)
+        return ConflictPlan(table, makers, conflict, params.types, columns, project)
+    return InsertPlan(table, makers, tuple(params.types), columns, project, places)
 
 
 def _check_overriding(tree: exp.Insert, table: Table, targets: Sequence[int], source: object) -> None:
@@ -238,7 +246,7 @@ def _from_query(
     catalog: Catalog,
     settings: PlanSettings,
     query_plan: QueryPlan,
-) -> Plan:
+) -> Plan | Refusal:
     plan = query_plan(_with(tree, source), catalog, settings, [table.columns[p].type for p in targets])
     params = settings.params()
     columns = plan.columns or ()
@@ -272,7 +280,7 @@ def _from_values(
     catalog: Catalog,
     settings: PlanSettings,
     reason: str,
-) -> Plan:
+) -> Plan | Refusal:
     """INSERT ... VALUES with expressions that the columnar engine has to compute: all in one row."""
     asked: list[exp.Expression] = []
     types: list[SqlType] = []
@@ -320,15 +328,18 @@ def from_columns(
 
 def _select_plan(
     tree: exp.Insert, table: Table, targets: Sequence[int], plan: Plan, convert: FromQuery | FromOneRow
-) -> Plan:
+) -> Plan | Refusal:
     """The plan with what is common to all that insert the rows of a query."""
     params = Params(plan.param_types)
     conflict = _conflict(tree, table, targets, params)
-    output, returning = bind_returning(tree, table, params)
+    returning = bind_returning(tree, table, params)
+    if isinstance(returning, Refusal):
+        return returning
+    output, project = returning.columns, returning.project
     plan = plan.within(params.types)
     if conflict is not None:
-        return ConflictSelectPlan(table, plan, convert, conflict, output, returning, params.types)
-    return InsertSelectPlan(table, plan, convert, output, returning, params.types)
+        return ConflictSelectPlan(table, plan, convert, conflict, output, project, params.types)
+    return InsertSelectPlan(table, plan, convert, output, project, params.types)
 
 
 def _conflict(tree: exp.Insert, table: Table, targets: Sequence[int], params: Params) -> OnConflict | None:

@@ -28,7 +28,6 @@ from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within
 from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
-from herdpy_sql.plan.returning import ReturningApart
 from herdpy_sql.plan.rules import with_references
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import own_select
@@ -180,13 +179,14 @@ def rewritten(tree: exp.Expression, catalog: Catalog) -> exp.Expression:
 def _one(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
     """The plan of one statement that changes rows or asks for them; foreign keys are left to the caller
     unless it is in stages."""
-    try:
-        return _changes_or_query(tree, catalog, settings)
-    except ReturningApart:
+    found = _changes_or_query(tree, catalog, settings)
+    if isinstance(found, Refusal):
         return bind_returning_apart(tree, catalog, settings, lambda one, known: _one(one, catalog, known))
+    return found
 
 
-def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
+def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan | Refusal:
+    """The plan, or why RETURNING has to be computed by a query over the rows that the statement returns."""
     if isinstance(tree, exp.Insert):
         return insert.bind_insert(tree, catalog, settings, query_plan)
     if isinstance(tree, exp.Update):

@@ -3,7 +3,7 @@
 ``bind_returning`` binds it over the target. Of UPDATE ... FROM and DELETE ... USING the query that finds the
 rows also gives what RETURNING takes of the other tables (:class:`Brought`), and ``bind_brought`` binds
 RETURNING over the target and a relation of those columns. RETURNING that only the columnar engine can compute
-raises :class:`ReturningApart`, and ``writable`` makes a query of it.
+is refused (:class:`~herdpy_sql.plan.own.Refusal`), and ``writable`` makes a query of it.
 """
 
 from __future__ import annotations
@@ -38,24 +38,27 @@ def target_name(tree: exp.Expression, table: Table) -> str:
     return name_of(alias.this) if alias is not None else table.name
 
 
-class ReturningApart(Exception):  # noqa: N818 - a signal to the planner, not an error
-    """RETURNING has to be computed by the columnar engine, from the rows that the statement returns."""
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """RETURNING: its columns, and the function that makes them of a row; None where it is not there."""
+
+    columns: tuple[OutputColumn, ...] | None = None
+    project: Project | None = None
 
 
 def bind_returning(
     tree: exp.Expression, table: Table, params: Params, alias: str | None = None
-) -> tuple[tuple[OutputColumn, ...] | None, Project | None]:
-    """The columns of RETURNING and the function that makes them of a physical row; (None, None)."""
+) -> Returning | Refusal:
+    """RETURNING over a physical row of the table, or why own plans do not compute it."""
     node = tree.args.get("returning")
     if node is None:
-        return None, None
+        return Returning()
     scope = Scope(clause="RETURNING")
     scope.add_table(alias or target_name(tree, table), table)
     outputs = bind_outputs(node.expressions, scope, params)
     if isinstance(outputs, Refusal):
-        raise ReturningApart(outputs.reason)
-    columns = output_columns(outputs, scope)
-    return columns, project([expr for _, expr in outputs])
+        return outputs
+    return Returning(output_columns(outputs, scope), project([expr for _, expr in outputs]))
 
 
 @dataclass
@@ -118,9 +121,7 @@ class Brought:
         return _brought(self._places[text])
 
 
-def bind_brought(
-    brought: Brought, computed: Sequence[OutputColumn], params: Params
-) -> tuple[tuple[OutputColumn, ...], Project]:
+def bind_brought(brought: Brought, computed: Sequence[OutputColumn], params: Params) -> Returning:
     """As ``bind_returning``, over the target's row followed by what was ``computed`` besides."""
     scope = Scope(clause="RETURNING")
     scope.add_table(brought.alias, brought.table)
@@ -128,7 +129,7 @@ def bind_brought(
     outputs = bind_outputs(brought.expressions, scope, params)
     if isinstance(outputs, Refusal):
         raise SqlError("0A000", f"RETURNING: {outputs.reason} is not supported")
-    return output_columns(outputs, scope), project([expr for _, expr in outputs])
+    return Returning(output_columns(outputs, scope), project([expr for _, expr in outputs]))
 
 
 def _brought(place: int) -> exp.Column:

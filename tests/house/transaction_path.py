@@ -40,6 +40,7 @@ from herdpy_server.pgwire.client_statements import BindPattern
 from herdpy_server.pgwire.connection import ClientConnection
 from herdpy_server.serving.driver import Run
 from herdpy_server.sessions import Session
+from herdpy_server.sessions.block_statements import BlockStatement, RowInsert, RowRead, RowUpdate
 from herdpy_server.sessions.binding import Binding
 from herdpy_server.tablespace import LockTable, Tablespace
 from herdpy_sql.plan import Plan
@@ -78,6 +79,10 @@ ENTRIES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("bind", BindPattern, ("values", "datums")),
     ("bind", Binding, ("bind",)),
     ("session", Session, ("run",)),
+    ("session", BlockStatement, ("run",)),
+    ("execute", RowUpdate, ("_apply",)),
+    ("execute", RowInsert, ("_apply",)),
+    ("execute", RowRead, ("_apply",)),
     ("session", queries, ("_answer_alone",)),
     ("session", Run, ("start", "_resume")),
     ("locks", LockTable, ("acquire", "acquire_many", "acquire_table", "try_acquire", "release_all")),

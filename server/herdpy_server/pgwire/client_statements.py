@@ -17,7 +17,8 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.plans import PreparedStatement
+    from herdpy_server.sessions.block_statements import BlockStatement
+    from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
     from herdpy_server.sessions.point_reads import PointRead
     from herdpy_server.sessions.portals import Portal
     from herdpy_sql.plan import OutputColumn
@@ -169,11 +170,24 @@ class BindPattern:
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
-        point: the statement as one function; None until it was answered twice, or where it cannot be that.
+        point: the statement as one function, outside of a transaction; None until it was answered twice, or
+            where it cannot be that. ``in_block``: the same in one, for the plan ``tried``.
         spent: the portal of a point statement that ran in a transaction; it has no rows left.
     """
 
-    __slots__ = ("columns", "decoders", "form", "head", "point", "results", "spent", "tail", "zone")
+    __slots__ = (
+        "columns",
+        "decoders",
+        "form",
+        "head",
+        "in_block",
+        "point",
+        "results",
+        "spent",
+        "tail",
+        "tried",
+        "zone",
+    )
 
     def __init__(self, bound: ClientStatement, formats: Formats, results: Formats, zone: str) -> None:
         """SqlError 22023 for a format that is not there."""
@@ -186,6 +200,8 @@ class BindPattern:
         self.columns: Sequence[OutputColumn] | None = None
         self.spent: ClientPortal | None = None
         self.point: PointRead | None = None
+        self.in_block: BlockStatement | None = None
+        self.tried: ReadyPlan | None = None
 
     def datums(self, values: list[bytes | None]) -> tuple[Datum, ...]:
         """The datums of a message that was taken apart. SqlError as the types say of the bytes."""

@@ -33,6 +33,7 @@ from herdpy_server.pgwire.client_statements import (
     make_encoder,
 )
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
+from herdpy_server.sessions.block_statements import BlockStatement, RowRead, is_resolvable, resolved_write
 from herdpy_server.sessions.point_reads import PointRead
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of
@@ -247,13 +248,16 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
                 and data.startswith(pattern.head, end, stop)
             ):
                 bound, datums = known, pattern.values(data, end + len(pattern.head), stop)
-                if (
-                    pattern.point is not None
-                    and datums is not None
-                    and data.startswith(_REST, stop)
-                    and _read_point(conversation, known.statement, pattern.point, datums, stop)
-                ):
-                    return
+                if datums is not None and data.startswith(_REST, stop):
+                    if session.transaction is not None:
+                        if pattern.in_block is not None and _run_in_block(
+                            conversation, known, pattern, pattern.in_block, datums, stop
+                        ):
+                            return
+                    elif pattern.point is not None and _read_point(
+                        conversation, known.statement, pattern.point, datums, stop
+                    ):
+                        return
     if bound is None or pattern is None or datums is None:
         portal, bound, pattern, datums = _bound_anew(conversation, data, at, stop)
     if not portal and data.startswith(_REST, stop) and _run_alone(conversation, bound, pattern, datums, stop):
@@ -307,10 +311,19 @@ def _run_alone(
     form = pattern.form
     if form is None or pattern.columns is not statement.columns:
         form = _statement_form(bound, pattern)
-    elif session.transaction is None and not statement.named:
-        pattern.point = _resolved(
-            session, statement.ready, pattern.point, form, statement.columns, pattern.results, pattern.zone
-        )
+    elif not statement.named:
+        if session.transaction is not None:
+            _resolve_in_block(session, statement, pattern, form)
+        else:
+            pattern.point = _resolved(
+                session,
+                statement.ready,
+                pattern.point,
+                form,
+                statement.columns,
+                pattern.results,
+                pattern.zone,
+            )
     statement.binds += 1
     conversation.connection.inbox.at = stop + _REST_BYTES
     conversation.extended = False
@@ -344,6 +357,59 @@ def _read_point(
     conversation.extended = False
     _send_point(conversation, answer)
     return True
+
+
+def _run_in_block(
+    conversation: Conversation,
+    bound: ClientStatement,
+    pattern: BindPattern,
+    point: BlockStatement,
+    datums: tuple[Datum, ...],
+    stop: int,
+) -> bool:
+    """Bind, Describe, Execute and Sync within a transaction as one function; False: nothing has happened."""
+    statement = bound.statement
+    answer = point.run(statement, datums)
+    if answer is None:
+        return False
+    statement.binds += 1
+    conversation.connection.inbox.at = stop + _REST_BYTES
+    conversation.extended = False
+    _keep_spent(conversation, bound, pattern, datums)
+    if isinstance(answer, bytes):
+        conversation.out.append(answer)
+        conversation.connection.out_bytes += len(answer)
+        conversation.ready()
+        return True
+    form = pattern.form
+    assert form is not None
+    try:
+        _answer_alone(conversation, form, answer)
+    except Exception:
+        conversation.out.append(form.head)
+        raise
+    return True
+
+
+def _resolve_in_block(
+    session: Session, statement: PreparedStatement, pattern: BindPattern, form: AnswerForm
+) -> None:
+    """A statement in a transaction, now answered as before, as one function for the next time."""
+    ready = statement.ready
+    if ready is None or ready is pattern.tried or not is_resolvable(session, ready):
+        return
+    pattern.tried = ready
+    plan, columns = ready.plan, statement.columns
+
+    def whole(count: int) -> bytes:
+        return form.head + backend.command_complete(plan.command_tag(count))
+
+    if isinstance(plan, PointSelect) and columns is not None:
+        around = form.head, backend.command_complete(plan.command_tag(1))
+        answer = make_answer_encoder(columns, pattern.results, pattern.zone, plan.decode, around)
+        pattern.in_block = RowRead(session, ready, plan, answer, whole(0))
+    else:
+        pattern.in_block = resolved_write(session, ready, whole)
 
 
 def _send_point(conversation: Conversation, answer: bytes) -> None:
@@ -385,13 +451,12 @@ def _keep_spent(
     session = conversation.session
     if "" in session.portals and session.portals[""].is_large:
         session.drop_portal("")
-    session.portals[""] = portal = Portal("", bound.statement, datums)
-    portal.spent = True
-    portal.depth = session.depth
-    if pattern.spent is None:
-        pattern.spent = ClientPortal(portal, bound, pattern.results)
-    pattern.spent.portal = portal
-    conversation.portals[""] = pattern.spent
+    spent = pattern.spent
+    if spent is None:
+        spent = pattern.spent = ClientPortal(Portal("", bound.statement, datums), bound, pattern.results)
+    spent.portal.spend(bound.statement, datums, session.depth)
+    session.portals[""] = spent.portal
+    conversation.portals[""] = spent
 
 
 def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
@@ -405,6 +470,7 @@ def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
         head = backend.BIND_COMPLETE + bound.row_description(columns, pattern.results)
         form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.zone))
     pattern.form, pattern.columns, pattern.point = form, columns, None
+    pattern.in_block = pattern.tried = None
     return form
 
 

@@ -240,6 +240,12 @@ class Execution:
         count = outcome.count if ready.counts else -1
         return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
+    def carry_on(
+        self, statement: Bindable, params: Sequence[object], ready: ReadyPlan, begun: Begun
+    ) -> Coroutine[Any, Any, Result]:
+        """Go on with a point statement that has begun in the open transaction; ``params`` are its datums."""
+        return self._carry_out(self._bound(statement, params, ready, params), last=True, begun=begun)
+
     async def _failed(
         self, error: Exception | None, transaction: Transaction, bound: BoundStatement, mark: Mark
     ) -> Result:

@@ -362,6 +362,13 @@ class Portal:
         self.source = "" if statement is None else statement.source
         self.made_us = time_ns() // 1000
 
+    def spend(self, statement: PreparedStatement, datums: tuple[Datum, ...], depth: int) -> None:
+        """Be the unnamed portal of a statement that has run already, all whose rows were given."""
+        self.statement, self.datums, self.depth = statement, datums, depth
+        self.columns, self.source = statement.columns, statement.source
+        self.made_us = time_ns() // 1000
+        self.spent = True
+
     @property
     def has_run(self) -> bool:
         """Whether there is an answer, or a reason why there is none."""

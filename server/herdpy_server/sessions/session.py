@@ -16,9 +16,9 @@ transaction too: an implicit one is undone, one that BEGIN began has failed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mypy_extensions import mypyc_attr
 
@@ -26,12 +26,13 @@ from herdpy_server.sessions.backend_queries import BackendQueries
 from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, session_closed
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.commands import CONTROLS
-from herdpy_server.sessions.execution import Answering, Execution
+from herdpy_server.sessions.execution import Answering, Begun, Execution
 from herdpy_server.sessions.plans import (
     ParameterCountError,
     PlanCache,
     Prepared,
     PreparedStatement,
+    ReadyPlan,
     StatementDescription,
     no_statement,
 )
@@ -273,6 +274,24 @@ class Session(TransactionBlock):
         if self.observer is not None:
             self.observer(statement.text, perf_counter() - began, step.rowcount, None)
         return step
+
+    def carry_on(
+        self,
+        statement: Bindable,
+        params: Sequence[object],
+        ready: ReadyPlan,
+        begun: Begun,
+        began_s: float,
+    ) -> Coroutine[Any, Any, Result]:
+        """Go on with a point statement of the open transaction that has begun otherwise than by :meth:`run`.
+
+        Args:
+            params: its datums. ready: its plan. begun: how far it has come.
+            began_s: when it began, by ``perf_counter``, where there is an observer.
+        """
+        self.begins(statement.text)
+        step = self.execution.carry_on(statement, params, ready, begun)
+        return self._ran(statement, step, began_s, request_id=b"", ends=False)
 
     async def _ran(
         self, statement: Bindable, step: Answering, began: float, *, request_id: bytes, ends: bool

@@ -92,6 +92,7 @@ class TransactionState:
         encoded: the bytes of the first ``encoded_count`` of ``records``, made ahead of the commit.
         limit_bytes: how much of memory it may take, about; 0: no limit.
         spilling: where what is too much goes, and how much that is; None: all of it stays in memory.
+        has_snapshot: whether all its statements read one snapshot.
         watch: asked now and then in long loops; raises when the statement shall end.
         deferred: see ``herdpy_sql.storage.View``.
         new_ids: ids of tables, indexes and objects that it took.
@@ -100,6 +101,8 @@ class TransactionState:
         losses: how often pending transactions had been dropped when all that it had read was known
             to be durable.
     """
+
+    has_snapshot = False
 
     def __init__(self, store: Store, locks: Locks, owner: object) -> None:
         self.store = store
@@ -455,9 +458,25 @@ class TransactionState:
         """All that is committed by now, with the own changes: what a snapshot must not hide from a check."""
         return self
 
+    def stands_on(self, catalog: Catalog) -> bool:
+        """Whether it sees this catalog, which is durable, and all that is committed by now; and keeps all of
+        its own in memory."""
+        seen, token = self.store.visible_catalog
+        return (
+            seen is catalog
+            and not token
+            and self._catalog is None
+            and self._spill is None
+            and not self.has_snapshot
+        )
+
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
         return self._get(table.id, key)
+
+    def newest_image(self, db: int, key: bytes) -> bytes | None:
+        """The newest image under ``key``, or None, whatever snapshot plans read."""
+        return self._get(db, key)
 
     def _get(self, db: int, key: bytes) -> bytes | None:
         delta = self.layer.get(db)

@@ -50,14 +50,12 @@ class Workspace(TransactionState):
 
     Attributes:
         role: the key of the role whose things the new ones are.
-        has_snapshot: whether all its statements read one snapshot.
         memory: what its session remembers of sequences; None where there is no session.
         used: ids of the sequences whose states are to be logged with the commit.
         taken: states before the first value was taken since this was emptied, for ``give_back``.
     """
 
     role = SYSTEM
-    has_snapshot = False
     memory: SequenceMemory | None = None
 
     def __init__(self, store: Store, locks: Locks, owner: object) -> None:
@@ -194,6 +192,11 @@ class Workspace(TransactionState):
         if table.identity_full:
             self.records.append(Before(db, key, image))
         self.records.append(Update(db, key if moved else None, new_key, new_image))
+
+    def put_row(self, db: int, key: bytes, image: bytes) -> None:
+        """Give a row that is locked another image, of the same key and index entries."""
+        self.put(db, key, image)
+        self.records.append(Update(db, None, key, image))
 
     def delete(self, table: Table, key: bytes, image: bytes) -> None:
         """Remove the row ``image`` under ``key``."""

@@ -1,0 +1,306 @@
+"""Statements about one row by its key in an open transaction, each as one function: a prepared statement
+resolved for the block.
+
+Above ``session``, whose way of such a statement is the meaning of this one; beside ``point_reads``, which are
+those outside of a transaction. A front end makes a :class:`BlockStatement` for a statement that it has run
+before, and gives it the bytes of its answers. Datums come in; the row is found, locked and written to the
+transaction's own layer; the answer's bytes go out.
+
+Whatever is unusual (a transaction with definitions of its own or one snapshot, a right that was not looked
+at yet, no room, an error) ends in nothing having happened: then the statement is run as any other one, which
+finds it again and says so. Only a lock that another transaction has is met once: the statement is in its
+queue then, and the long way goes on from there.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from time import perf_counter, time_ns
+from typing import Any
+
+from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
+from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.session import Session
+from herdpy_server.store import Mark, Workspace
+from herdpy_server.tablespace import Transaction
+from herdpy_sql.catalog import Table
+from herdpy_sql.execute.change import OwnMatches, UpdatePlan
+from herdpy_sql.execute.insert import InsertPlan
+from herdpy_sql.execute.query import PointSelect
+from herdpy_sql.execute.sources import KeyGet
+from herdpy_sql.plan import PlanOutcome
+from herdpy_sql.storage import Clock, MustWait
+
+Answer = bytes | Coroutine[Any, Any, Result]
+"""An answer's bytes; or what gives the answer, once a lock is free or a replica is asked."""
+_NO_ROW: tuple[()] = ()
+
+
+class BlockStatement:
+    """A statement about one row, for one session and one form of its answers.
+
+    Attributes:
+        ready: the plan that it is made of.
+    """
+
+    def __init__(self, session: Session, ready: ReadyPlan) -> None:
+        """Resolve the session's plan for the catalog of this moment; see :func:`is_resolvable`."""
+        self.ready = ready
+        self._session = session
+        self._settings = session.settings
+        self._checks = session.checks
+        self._waits = session.waits
+        self._tablespace = session.tablespace
+        self._store = session.tablespace.store
+        self._plan = ready.plan
+        self._writes = not ready.read_only
+        self._seen = self._store.visible_catalog[0]
+        self._path = session.settings.path
+        self._engine = session.settings.engine
+        self._revision = session.settings.revision
+
+    def _is_of(self, ready: ReadyPlan | None, workspace: Workspace) -> bool:
+        """Whether ``ready`` is what this was made of, in a transaction that sees the same definitions."""
+        if ready is not self.ready or not workspace.stands_on(self._seen):
+            return False
+        settings = self._settings
+        if settings.revision != self._revision:
+            if settings.path != self._path or settings.engine != self._engine:
+                return False
+            self._revision = settings.revision
+        return True
+
+    def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
+        """Carry the statement out with these datums.
+
+        Returns:
+            The answer; the statement has begun, and is over where these are bytes. None: nothing has
+            happened, and it is to be run as any other statement.
+        """
+        session, settings = self._session, self._settings
+        transaction = session.transaction
+        if transaction is None or session.failed or session.implicit or session.exposed or session.notices:
+            return None
+        workspace = transaction.workspace
+        if self._waits.is_closed or not self._is_of(statement.ready, workspace):
+            return None
+        role = session.checked_role
+        if role is not None and role not in self.ready.permitted:
+            return None
+        tablespace = self._tablespace
+        if self._writes and (settings.read_only or tablespace.is_full):
+            return None
+        if tablespace.guard is not None and not self._checks.may_begin(self._plan):
+            return None
+        observer = session.observer
+        began_s = 0.0 if observer is None else perf_counter()
+        now_us = time_ns() // 1000
+        self._waits.deadline.begin(settings.statement_timeout_s)
+        workspace.watch = self._waits.check
+        if workspace.taken:
+            workspace.taken.clear()
+        mark = workspace.mark()
+        clock = Clock(transaction.started_us, now_us, settings.zone, workspace)
+        met: Any = None
+        try:
+            answer = self._apply(transaction, workspace, values, clock)
+        except MustWait as conflict:
+            met, answer = conflict.wait, b""
+        except Exception:  # noqa: BLE001 - the way of every statement finds it again, and says so
+            _take_back(workspace, mark)
+            return None
+        except BaseException:
+            workspace.undo(mark)
+            session.fail()
+            raise
+        if answer is None:
+            return None
+        transaction.queried = True
+        if (
+            met is None
+            and self._writes
+            and tablespace.guard is not None
+            and not self._checks.holds(self._plan)
+        ):
+            met = PlanOutcome(None, self._count(answer))
+        if met is not None:
+            return session.carry_on(statement, values, self.ready, (clock, mark, met), began_s)
+        session.text = session.source = statement.text
+        session.text_began_us = now_us
+        if observer is not None:
+            observer(statement.text, perf_counter() - began_s, self._count(answer), None)
+        return answer
+
+    @abstractmethod
+    def _apply(
+        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
+    ) -> bytes | None:
+        """Find the row, lock and write it; the answer. None: nothing was done, because it may not be answered
+        at once. MustWait; any other error says no more than None does."""
+
+    @abstractmethod
+    def _count(self, answer: bytes) -> int:
+        """How many rows an answer is about."""
+
+
+def _take_back(workspace: Workspace, mark: Mark) -> None:
+    """An attempt has failed: nothing of it is left but locks, which the next one takes, too."""
+    if workspace.has_changed_since(mark):
+        workspace.undo(mark)
+    if workspace.taken:
+        workspace.give_back()
+
+
+class RowUpdate(BlockStatement):
+    """UPDATE of one row."""
+
+    def __init__(
+        self, session: Session, ready: ReadyPlan, plan: UpdatePlan, answers: Sequence[bytes]
+    ) -> None:
+        """``answers``: for no row, and for one."""
+        super().__init__(session, ready)
+        matches, table, rules = plan.matches, plan.table, plan.rules
+        assert isinstance(matches, OwnMatches)
+        assert isinstance(matches.access, KeyGet)
+        self._none, self._one = answers
+        self._table = table
+        self._db: int = table.id
+        self._mode = plan.lock_mode
+        self._key: Callable[[Any, Any, Clock], bytes | None] = matches.access.key
+        self._condition: Callable[[Any, Any, Clock], Any] | None = matches.condition
+        self._decode: Callable[[bytes], tuple[Any, ...]] = table.row_codec.decode
+        self._encode: Callable[[Sequence[Any]], bytes] = table.row_codec.encode
+        self._assign: list[tuple[int, Callable[[Any, Any, Clock], Any]]] = list(plan.assign)
+        changed = {position for position, _ in plan.assign}
+        self._not_null = [position for position in rules.not_null if position in changed]
+        self._verify: Callable[[Any, Clock], None] | None = rules.verify if _looks_at_rows(plan) else None
+        self._stays = not table.identity_full and changed.isdisjoint(_placed(table))
+
+    def _apply(
+        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
+    ) -> bytes | None:
+        db = self._db
+        key = self._key(_NO_ROW, values, clock)
+        image = None if key is None else workspace.newest_image(db, key)
+        if key is None or image is None:
+            return self._none
+        row = self._decode(image)
+        if self._condition is not None and self._condition(row, values, clock) is not True:
+            return self._none
+        workspace.locks.acquire(transaction, db, key, self._mode)
+        new: list[Any] = list(row)
+        for position, value in self._assign:
+            new[position] = value(row, values, clock)
+        for position in self._not_null:
+            if new[position] is None:
+                return None
+        if self._verify is not None:
+            self._verify(new, clock)
+        if self._stays:
+            workspace.put_row(db, key, self._encode(new))
+        else:
+            workspace.update(self._table, key, image, new)
+        return self._one
+
+    def _count(self, answer: bytes) -> int:
+        return 0 if answer is self._none else 1
+
+
+class RowInsert(BlockStatement):
+    """INSERT of one row of values."""
+
+    def __init__(self, session: Session, ready: ReadyPlan, plan: InsertPlan, answer: bytes) -> None:
+        super().__init__(session, ready)
+        self._answer = answer
+        self._table = plan.table
+        self._make: Callable[[Any, Any, Clock], Sequence[Any]] = plan.makers[0]
+
+    def _apply(
+        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
+    ) -> bytes | None:
+        workspace.insert(self._table, self._make(workspace, values, clock))
+        return self._answer
+
+    def _count(self, answer: bytes) -> int:
+        return 1
+
+
+class RowRead(BlockStatement):
+    """SELECT of one row."""
+
+    def __init__(
+        self,
+        session: Session,
+        ready: ReadyPlan,
+        plan: PointSelect,
+        answer: Callable[[bytes], bytes],
+        nothing: bytes,
+    ) -> None:
+        """``answer`` makes the answer of a row's image. ``nothing``: the answer where there is no row."""
+        super().__init__(session, ready)
+        self._db: int = plan.get.table.id
+        self._key: Callable[[Any, Any, Clock], bytes | None] = plan.get.key
+        self._answer = answer
+        self._nothing = nothing
+
+    def _apply(
+        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
+    ) -> bytes | None:
+        key = self._key(_NO_ROW, values, clock)
+        image = None if key is None else workspace.newest_image(self._db, key)
+        if workspace.read_position and not self._settings.early_answers:
+            return None
+        if self._tablespace.guard is not None and not self._checks.holds(self._plan):
+            return None
+        return self._nothing if image is None else self._answer(image)
+
+    def _count(self, answer: bytes) -> int:
+        return 0 if answer is self._nothing else 1
+
+
+def _placed(table: Table) -> set[int]:
+    """The columns that say where a row and its index entries are."""
+    found = {part.position for part in table.key}
+    for index in table.indexes:
+        found.update(part.position for part in index.parts)
+        if index.predicate is not None:
+            found.add(index.predicate)
+    return found
+
+
+def _looks_at_rows(plan: UpdatePlan) -> bool:
+    """Whether a new row must satisfy more than that columns are not NULL."""
+    rules = plan.rules
+    return bool(rules.checks or rules.shapes or rules.options)
+
+
+def resolved_write(
+    session: Session, ready: ReadyPlan, answers: Callable[[int], bytes]
+) -> BlockStatement | None:
+    """A prepared UPDATE by key or INSERT of one row, resolved for the session's open transaction.
+
+    Args:
+        ready: the statement's plan for the session's catalog.
+        answers: the answer for so many rows.
+
+    Returns:
+        None where it cannot be that.
+    """
+    plan = ready.plan
+    if not is_resolvable(session, ready) or plan.columns is not None or plan.remarks:
+        return None
+    if type(plan) is UpdatePlan and not plan.rules.generated:
+        return RowUpdate(session, ready, plan, [answers(0), answers(1)])
+    if type(plan) is InsertPlan:
+        return RowInsert(session, ready, plan, answers(1))
+    return None
+
+
+def is_resolvable(session: Session, ready: ReadyPlan) -> bool:
+    """Whether ``ready`` is a point statement for what all see, and the open transaction sees that, too."""
+    transaction = session.transaction
+    if transaction is None or not ready.is_point:
+        return False
+    seen = session.tablespace.store.visible_catalog[0]
+    return transaction.workspace.stands_on(seen) and ready.catalog is session.catalog

@@ -1,0 +1,335 @@
+"""A statement by key that is one function in a transaction (``sessions.block_statements``) says and does byte
+for byte what the long way does.
+
+Random conversations are led on two servers, one of which has the short ways taken out: transactions of
+prepared INSERTs, UPDATEs and SELECTs by key, with rows that others hold or change, duplicate keys, violated
+constraints, numbers out of range, savepoints, and whatever must end the use of a resolved statement. Also all
+that the two have logged and stored is compared.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import struct
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herdpy.log import Append, LoggedTransaction
+from herdpy.log.records import Before, Delete, Insert, Record, SequenceAdvance, Update
+from herdpy_server.pgwire import queries
+from herdpy_server.process.statements import StatementStatistics
+from herdpy_server.sessions import block_statements
+from herdpy_server.sessions.block_statements import BlockStatement, RowInsert, RowRead, RowUpdate
+from herdpy_server.store import Workspace
+from herdpy_server.tablespace import LockTable
+from tests.pgwire.servers import ThreadServer, thread_server
+from tests.pgwire.test_point_reads import known
+from tests.pgwire.test_round_trip import without_the_short_way
+from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse, query
+
+SEEDS = range(10)
+STEPS = 320
+SET_UP = (
+    "CREATE ROLE writer; GRANT ALL ON SCHEMA public TO writer",
+    """CREATE TABLE plain (id INT PRIMARY KEY, n INT, big BIGINT, note VARCHAR(6), amount NUMERIC(6, 2),
+    at TIMESTAMP, fixed CHAR(5))""",
+    """CREATE TABLE strict (id INT PRIMARY KEY, n INT NOT NULL CHECK (n < 100), code INT UNIQUE, list INT[],
+    zone TIMESTAMPTZ DEFAULT '2024-01-01 00:00+00')""",
+    "CREATE TABLE computed (id INT PRIMARY KEY, n INT, twice BIGINT GENERATED ALWAYS AS (n * 2) STORED)",
+    "CREATE INDEX ON computed (n) WHERE n > 10",
+    "CREATE TABLE hidden (tid INT, delta INT, at TIMESTAMP, filler CHAR(3))",
+    "CREATE TABLE serials (id SERIAL PRIMARY KEY, n SMALLINT NOT NULL)",
+    "CREATE TABLE parents (id INT PRIMARY KEY, n INT)",
+    "CREATE TABLE children (id INT PRIMARY KEY, parent INT REFERENCES parents (id))",
+    "CREATE TABLE whole (id INT PRIMARY KEY, n INT)",
+    "ALTER TABLE whole REPLICA IDENTITY FULL",
+    "CREATE VIEW small AS SELECT id, n FROM plain WHERE n < 50 WITH CHECK OPTION",
+    """INSERT INTO plain VALUES (1, 1, 10, 'one', 1.50, NULL, 'a'),
+    (2, 2147483647, NULL, NULL, NULL, NULL, ''), (3, 0, 0, 'three', 9999.99, '2024-02-29 12:00', 'ab')""",
+    "INSERT INTO strict VALUES (1, 5, 1, '{1}'), (2, 50, 2, NULL), (3, 99, NULL, '{}')",
+    "INSERT INTO computed (id, n) VALUES (1, 1), (2, 2)",
+    "INSERT INTO parents VALUES (1, 1), (2, 2); INSERT INTO children VALUES (1, 1)",
+    "INSERT INTO whole VALUES (1, 1), (2, 2)",
+    "GRANT SELECT, UPDATE, INSERT ON plain, hidden TO writer",
+)
+STATEMENTS = {
+    "add": "UPDATE plain SET n = n + $1 WHERE id = $2",
+    "set": "UPDATE plain SET note = $1, big = big * 2 + n, at = TIMESTAMP '2024-02-03' + (now() - now())"
+    " WHERE id = $2",
+    "swap": "UPDATE plain SET n = big, big = n WHERE id = $1",
+    "divide": "UPDATE plain SET amount = amount / $1, fixed = note WHERE id = $2",
+    "some": "UPDATE plain SET n = $1 WHERE id = $2 AND n < 40",
+    "move": "UPDATE plain SET id = $1 WHERE id = $2",
+    "keep": "UPDATE plain SET n = $1 WHERE id = $2 RETURNING id, n",
+    "view": "UPDATE small SET n = n + $1 WHERE id = $2",
+    "checked": "UPDATE strict SET n = $1 WHERE id = $2",
+    "unique": "UPDATE strict SET code = $1 WHERE id = $2",
+    "array": "UPDATE strict SET list = ARRAY[$1, 2] WHERE id = $2",
+    "twice": "UPDATE computed SET n = $1 WHERE id = $2",
+    "full": "UPDATE whole SET n = n - $1 WHERE id = $2",
+    "parent": "UPDATE parents SET id = $1 WHERE id = $2",
+    "put": "INSERT INTO plain (id, n, note) VALUES ($1, $2, 'new')",
+    "puts": "INSERT INTO strict (id, n, code) VALUES ($1, $2, $1)",
+    "log": "INSERT INTO hidden (tid, delta, at) VALUES ($1, $2, CURRENT_TIMESTAMP(0) - CURRENT_TIMESTAMP(0)"
+    " + TIMESTAMP '2024-01-01')",
+    "next": "INSERT INTO serials (n) VALUES ($1 * $2)",
+    "child": "INSERT INTO children VALUES ($1, $2)",
+    "two": "INSERT INTO plain (id, n) VALUES ($1, $2), ($2, $1)",
+    "again": "INSERT INTO plain (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.n",
+    "del": "DELETE FROM plain WHERE id = $1",
+    "get": "SELECT n, note, amount, fixed FROM plain WHERE id = $1",
+    "one": "SELECT n FROM strict WHERE id = $1",
+    "begin": "BEGIN",
+    "commit": "COMMIT",
+    "end": "END",
+}
+ONE = frozenset({"swap", "del", "get", "one"})
+NONE = frozenset({"begin", "commit", "end"})
+OFTEN = ("add", "add", "set", "checked", "put", "log", "next", "get", "get", "one", "commit", "end")
+EVENTS = (
+    "SAVEPOINT s",
+    "SAVEPOINT s",
+    "ROLLBACK TO s",
+    "RELEASE s",
+    "SET LOCAL TimeZone = 'Asia/Tokyo'",
+    "SET TimeZone = 'UTC'",
+    "SET search_path = other, public",
+    "RESET search_path",
+    "SET TRANSACTION READ ONLY",
+    "SET statement_timeout = '10s'",
+    "SET ROLE writer",
+    "RESET ROLE",
+    "SELECT 1 / 0",
+    "ROLLBACK",
+    "ROLLBACK",
+    "COMMIT AND CHAIN",
+    "DECLARE c CURSOR FOR SELECT id FROM plain",
+    "FETCH c",
+    "SET CONSTRAINTS ALL DEFERRED",
+    "ALTER TABLE plain ADD COLUMN IF NOT EXISTS more INT DEFAULT 7",
+    "ALTER TABLE plain DROP COLUMN IF EXISTS more",
+    "SELECT currval('serials_id_seq')",
+    "SELECT setval('serials_id_seq', 40)",
+    "ALTER SEQUENCE serials_id_seq RESTART",
+    "INSERT INTO plain (id, n) VALUES (4, 4) ON CONFLICT DO NOTHING",
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "BEGIN ISOLATION LEVEL SERIALIZABLE",
+    "DEALLOCATE add; PREPARE add AS SELECT 7",
+)
+RIVALS = (
+    "UPDATE plain SET n = n - 1, note = 'rival' WHERE id = 1 AND n > 0",
+    "DELETE FROM plain WHERE id IN (4, 5)",
+    "INSERT INTO plain (id, n) VALUES (5, 5) ON CONFLICT DO NOTHING",
+    "UPDATE strict SET n = 7 WHERE id = 2",
+    "ALTER TABLE strict ALTER COLUMN code DROP NOT NULL",
+    "REVOKE UPDATE ON plain FROM writer",
+    "GRANT UPDATE ON plain TO writer",
+)
+TABLES = ("plain", "strict", "computed", "hidden", "serials", "parents", "children", "whole")
+OF_ROWS = (Before, Delete, Insert, SequenceAdvance, Update)
+
+
+def a_statement(rng: random.Random, name: str, *, binary: bool) -> bytes:
+    """Bind, Describe, Execute and Sync of a statement, mostly as it was bound before."""
+    key, number = rng.choice((1, 1, 2, 3, 4, 5)), rng.choice((0, 1, 3, 7, 45, 120, 2147483647))
+    values: list[bytes | None] = []
+    formats: tuple[int, ...] = ()
+    if name in NONE:
+        pass
+    elif name == "set":
+        values = [rng.choice((b"abc", b"", "ä".encode(), b"too long")), b"%d" % key]
+    else:
+        numbers = [key] if name in ONE else [number, key]
+        if name in {"put", "puts", "log", "child", "again", "two"}:
+            numbers.reverse()
+        if binary and name != "divide":
+            values, formats = [struct.pack(">i", one) for one in numbers], (1,)
+        else:
+            values = [b"%d" % one for one in numbers]
+    if values and rng.random() < 0.06:
+        values[rng.randrange(len(values))] = rng.choice((None, None, b"no", b"", b"99999999999999999999"))
+    step = bind(values, statement=name, formats=formats, results=(1,) if binary else ())
+    if rng.random() < 0.05:
+        return step + rng.choice((execute(), describe() + execute(rows=1), describe() + execute() * 2)) + SYNC
+    return step + describe() + execute() + SYNC
+
+
+def led(path: Path, seed: int) -> list[Any]:
+    """A conversation with a server of its own: all that it says, has counted, and has stored."""
+    rng = random.Random(seed)
+    statistics = StatementStatistics()
+    with thread_server(path) as server:
+        server.look(lambda: setattr(server.database, "observer", statistics.observe))
+        logged = noted_commits(server)
+        with Wire(server.address) as wire, Wire(server.address) as rival:
+            wire.start()
+            rival.start()
+            said = prepared(wire)
+            rival.ask(query("SET lock_timeout = '20ms'"))
+            binary, lock = False, ""
+            for at in range(STEPS):
+                if said[-1].body == b"E" and rng.random() < 0.7:
+                    said += wire.ask(query(rng.choice(("ROLLBACK", "ROLLBACK", "ROLLBACK TO s"))))
+                if said[-1].body == b"I" and rng.random() < 0.9:
+                    said += wire.ask(a_statement(rng, "begin", binary=binary))
+                if rng.random() < 0.015:
+                    binary = not binary
+                if lock and rng.random() < 0.4:
+                    said += rival.ask(query(rng.choice(("COMMIT", "ROLLBACK"))))[-1:]
+                    lock = ""
+                elif not lock and said[-1].body == b"I" and rng.random() < 0.3:
+                    said += rival.ask(query(rng.choice(RIVALS)))
+                elif not lock and rng.random() < 0.08:
+                    lock = rng.choice(("plain", "strict"))
+                    said += held(rival, f"UPDATE {lock} SET n = n WHERE id = {rng.randrange(1, 3)}")
+                step = a_step(rng, binary=binary)
+                for _ in range(rng.choice((1, 1, 3))):
+                    said += answered(wire, rival, server, rng, step, lock)
+                if at % 40 == 39:
+                    said += wire.ask(query("ROLLBACK")) + wire.ask(query("RESET ROLE"))
+            said += rival.ask(query("ROLLBACK")) + wire.ask(query("ROLLBACK")) + wire.ask(query("RESET ROLE"))
+            for table in TABLES:
+                said += wire.ask(query(f"SELECT * FROM {table} ORDER BY 1, 2"))
+            said += wire.ask(query("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements"))
+    counts = {name: (one.ok, one.rows) for name, one in statistics.kinds.items()}
+    return [*((one.kind, known(one)) for one in said), counts, logged]
+
+
+def noted_commits(server: ThreadServer) -> list[list[Record]]:
+    """What each commit logs of rows and sequences, as they come."""
+    logged: list[list[Record]] = []
+    log = server.database.tablespace.log
+    append = log.append
+
+    def noted(transaction: LoggedTransaction) -> Append:
+        logged.append([one for one in transaction.records if isinstance(one, OF_ROWS)])
+        return append(transaction)
+
+    log.append = noted
+    return logged
+
+
+def held(rival: Wire, sql: str) -> list[Reply]:
+    """Another transaction that has locked a row, where it can at once."""
+    replies = rival.ask(query(f"BEGIN; {sql}"))
+    return replies[-1:]
+
+
+def a_step(rng: random.Random, *, binary: bool) -> bytes:
+    chance = rng.random()
+    if chance < 0.06:
+        return query(rng.choice(EVENTS))
+    if chance < 0.09:
+        return execute() + describe() + SYNC  # of the portal that is left
+    name = rng.choice(OFTEN) if chance < 0.75 else rng.choice(tuple(STATEMENTS))
+    return a_statement(rng, name, binary=binary)
+
+
+def answered(
+    wire: Wire, rival: Wire, server: ThreadServer, rng: random.Random, step: bytes, lock: str
+) -> list[Reply]:
+    """The answer to a step. Where another transaction has a lock, it lets go once that is waited for."""
+    if not lock:
+        return wire.ask(step)
+    ends = rng.choice(("COMMIT", "ROLLBACK", "cancel"))
+    locks = server.database.tablespace.locks
+    before = locks.waits
+    wire.send(step)
+    said: list[Reply] = []
+    if waits_for_a_lock(wire, lambda: locks.waits > before and bool(locks.waiting)):
+        if ends == "cancel":
+            server.look(lambda: [one.cancel() for one in server.database.sessions if one.is_running])
+        else:
+            said += rival.ask(query(ends))[-1:]
+    return said + wire.replies()
+
+
+def waits_for_a_lock(wire: Wire, waits: Callable[[], bool]) -> bool:
+    """Whether what was sent waits; False when it is answered."""
+    while not select.select([wire.socket], [], [], 0.002)[0]:
+        if waits():
+            return True
+    return False
+
+
+def prepared(wire: Wire) -> list[Reply]:
+    said = [reply for sql in SET_UP for reply in wire.ask(query(sql))]
+    for name, sql in STATEMENTS.items():
+        said += wire.ask(parse(sql, name), SYNC)
+    assert not [one.meaning() for one in said if one.kind == "E"]
+    return said
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_resolved_statement_does_what_the_long_way_does(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: Counter[tuple[str, str]] = Counter()
+    run = BlockStatement.run
+
+    def counted(self: BlockStatement, *arguments: Any) -> Any:
+        answer = run(self, *arguments)
+        answers[type(self).__name__, type(answer).__name__] += 1
+        return answer
+
+    monkeypatch.setattr(BlockStatement, "run", counted)
+    short = led(tmp_path / "short", seed)
+    assert all(answers[kind, "bytes"] > 5 for kind in ("RowUpdate", "RowInsert", "RowRead")), answers
+    assert sum(count for (_, answer), count in answers.items() if answer == "NoneType"), answers
+    without_the_short_way(monkeypatch)
+    long = led(tmp_path / "long", seed)
+    assert short == long
+
+
+def _no_checks(patch: pytest.MonkeyPatch) -> None:
+    make = RowUpdate.__init__
+
+    def unchecked(self: RowUpdate, *arguments: Any) -> None:
+        make(self, *arguments)
+        self._not_null, self._verify = [], None
+
+    patch.setattr(RowUpdate, "__init__", unchecked)
+
+
+def _no_index(patch: pytest.MonkeyPatch) -> None:
+    make = RowUpdate.__init__
+
+    def staying(self: RowUpdate, *arguments: Any) -> None:
+        make(self, *arguments)
+        self._stays = True
+
+    patch.setattr(RowUpdate, "__init__", staying)
+
+
+BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "outlives definitions": lambda patch: patch.setattr(BlockStatement, "_is_of", lambda *_: True),
+    "checks nothing": _no_checks,
+    "forgets index entries": _no_index,
+    "leaves what failed": lambda patch: patch.setattr(block_statements, "_take_back", lambda *_: None),
+    "logs nothing": lambda patch: patch.setattr(Workspace, "put_row", Workspace.put),
+    "locks nothing": lambda patch: patch.setattr(LockTable, "acquire", lambda *_: None),
+    "always one row": lambda patch: patch.setattr(RowUpdate, "_count", lambda *_: 1),
+    "keeps no portal": lambda patch: patch.setattr(queries, "_keep_spent", lambda *_: None),
+    "counts too many rows read": lambda patch: patch.setattr(RowRead, "_count", lambda *_: 2),
+    "counts too many rows added": lambda patch: patch.setattr(RowInsert, "_count", lambda *_: 2),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_resolved_statement_that_differs_is_seen(
+    tmp_path: Path, bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in SEEDS:
+        with monkeypatch.context() as patch:
+            BUGS[bug](patch)
+            short = led(tmp_path / f"short{seed}", seed)
+        with monkeypatch.context() as patch:
+            without_the_short_way(patch)
+            if short != led(tmp_path / f"long{seed}", seed):
+                return
+    pytest.fail("no conversation differs")

@@ -5,7 +5,8 @@ time of the engine alone (a plan run over a view, without session or wire), besi
 executor took. Analytics: aggregates, joins and TPC-H, warm, beside DuckDB over its own tables in as many
 threads. Memory: ten thousand different statement texts, and what the process keeps of them.
 
-Run it with ``python bench/sql.py [points analytics tpch memory]``; ``--quick`` runs small sizes.
+Run it with ``python bench/sql.py [points analytics tpch memory]``; ``--quick`` runs small sizes,
+``--scale 1`` TPC-H over 6 million lineitems.
 
 ``sql_data`` makes the tables, ``sql_points`` and ``sql_analytics`` measure, ``measure`` reports.
 """
@@ -32,7 +33,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--json", metavar="FILE", help="write the JSON there instead of printing it")
     parser.add_argument("--dir", help="where to put the databases (a temporary directory)")
+    parser.add_argument("--scale", type=float, help="of TPC-H (0.1; 0.01 with --quick)")
     arguments = parser.parse_args()
+    scale = arguments.scale or (0.01 if arguments.quick else 0.1)
     rows = 50_000 if arguments.quick else 1_000_000
     rounds = 1 if arguments.quick else 5
     with ExitStack() as stack:
@@ -42,7 +45,7 @@ def main() -> None:
         parts: dict[str, Callable[[], list[Line]]] = {
             "points": lambda: points(directory, rows, rounds),
             "analytics": lambda: aggregates(directory, rows, rounds),
-            "tpch": lambda: tpch(directory, 0.01 if arguments.quick else 0.1, rounds),
+            "tpch": lambda: tpch(directory, scale, rounds),
             "memory": lambda: memory(directory, 1_000 if arguments.quick else 10_000),
         }
         lines: list[Line] = []

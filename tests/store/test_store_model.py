@@ -112,11 +112,14 @@ def check_arrow(snapshot, catalog, state, rng):
             high = rng.choice([None, rng.choice(expected)[0]])
         got = snapshot.arrow(table, positions, low, high)
         assert got.column_names == [table.columns[p].name for p in positions]
-        rows = [
-            tuple(row[p] for p in positions)
-            for key, row in expected
-            if (low is None or key >= low) and (high is None or key < high)
+        within = [
+            item for item in expected if (low is None or item[0] >= low) and (high is None or item[0] < high)
         ]
+        decode, count = table.row_codec.decode, rng.choice([None, len(within)])
+        assert list(snapshot.keys(table, low, high)) == [key for key, _ in within]
+        images = snapshot.images(table, low, high, count)
+        assert [decode(image) for image in images] == [row for _, row in within]
+        rows = [tuple(row[p] for p in positions) for _, row in within]
         found = zip(*(column.to_pylist() for column in got.columns), strict=True)
         assert sorted(found, key=repr) == sorted(rows, key=repr)
 

@@ -61,6 +61,8 @@ class Range:
 
     def within(self, low: bytes | None, high: bytes | None) -> Range:
         """Those of its keys that are also between ``low`` and ``high``."""
+        if low is high is None:
+            return self
         lows = [bound for bound in (self.low, low) if bound is not None]
         highs = [bound for bound in (self.high, high) if bound is not None]
         return Range(max(lows, default=None), min(highs, default=None), -1)
@@ -243,10 +245,9 @@ class _Cut:
         """A bounded piece of the work at each step."""
         if self._low is not None and self._high is not None and self._low >= self._high:
             return
-        items = self._snapshot.scan(self._table, self._low, self._high)
-        while taken := list(islice(items, _CUT_STEP)):
-            first = -self._rows % self._every
-            self._kept += [key for key, _image in taken[first :: self._every]]
+        keys = self._snapshot.keys(self._table, self._low, self._high)
+        while taken := list(islice(keys, _CUT_STEP)):
+            self._kept += taken[-self._rows % self._every :: self._every]
             self._rows += len(taken)
             while len(self._kept) > _SAMPLES:
                 self._kept = self._kept[::2]
@@ -410,12 +411,12 @@ def _slices(
     """The rows of a range: how many, and the message of their record batch; bounded in rows and bytes."""
     if keys.low is not None and keys.high is not None and keys.low >= keys.high:
         return
-    items = snapshot.scan(table, keys.low, keys.high)
+    unread = snapshot.images(table, keys.low, keys.high, None if keys.rows < 0 else keys.rows)
     while True:
         images: list[bytes] = []
         size = 0
         while len(images) < SLICE_ROWS and size < SLICE_BYTES:
-            taken = [image for _key, image in islice(items, _STEP)]
+            taken = list(islice(unread, _STEP))
             if not taken:
                 break
             images += taken

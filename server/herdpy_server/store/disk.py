@@ -86,13 +86,23 @@ class DiskView:
         items = self._scan(handle, physical.physical_low(low), physical.physical_high(high), reverse)
         return physical.in_order(items, low, high, reverse)
 
-    def values(self, db: int) -> Iterator[bytes]:
-        """Every value in key order, for databases without long keys: half the price of items."""
+    def values(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
+        """The values from ``low`` on by key, for databases without long keys: half the price of items."""
+        cursor = self._from(db, low)
+        return iter(()) if cursor is None else cursor.iternext(keys=False)
+
+    def keys(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
+        """The keys from ``low`` on, in order, for databases without long keys: half the price of items."""
+        cursor = self._from(db, low)
+        return iter(()) if cursor is None else cursor.iternext(values=False)
+
+    def _from(self, db: int, low: bytes | None) -> Any:
+        """A cursor at the first key from ``low`` on; None: there is none."""
         handle = self.handles.get(db)
         if handle is None:
-            return iter(())
+            return None
         cursor = self.txn.cursor(handle)
-        return cursor.iternext(keys=False) if cursor.first() else iter(())
+        return cursor if (cursor.first() if low is None else cursor.set_range(low)) else None
 
     def _scan(self, handle: Any, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Item]:
         cursor = self.txn.cursor(handle)

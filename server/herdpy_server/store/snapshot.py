@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from herdpy.log.lsn import LSN, START
@@ -133,6 +134,28 @@ class StoreSnapshot:
     ) -> Iterator[Item]:
         """Pairs of key and row image, in key order."""
         return self._scan(self.chain(table.id), table.id, low, high, reverse, self.ops(table).may_be_long)
+
+    def keys(self, table: Table, low: bytes | None = None, high: bytes | None = None) -> Iterator[bytes]:
+        """The keys of :meth:`scan`. Of rows that are all in LMDB they cost a third."""
+        if high is None and self._is_plain(table):
+            return self.disk.keys(table.id, low)
+        return (key for key, _ in self.scan(table, low, high))
+
+    def images(
+        self, table: Table, low: bytes | None = None, high: bytes | None = None, count: int | None = None
+    ) -> Iterator[bytes]:
+        """The row images of :meth:`scan`. Of rows that are all in LMDB they cost half.
+
+        Args:
+            count: how many there are, where that is known: then nobody looks for ``high``.
+        """
+        if (high is None or count is not None) and self._is_plain(table):
+            return islice(self.disk.values(table.id, low), count)
+        return (image for _, image in self.scan(table, low, high))
+
+    def _is_plain(self, table: Table) -> bool:
+        """Whether all rows are in LMDB, under their own keys."""
+        return not self.chain(table.id) and not self.ops(table).may_be_long
 
     def applied_scan(self, table: Table) -> Iterator[Item]:
         """All rows of the applied state, in key order."""

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import lmdb
 
@@ -24,6 +25,8 @@ from herdpy_server.store.segments import SegmentFiles
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.workers.messages import AskQuestion, DeltaRows, FlushedDelta
 from herdpy_sql.catalog import Catalog
+
+T = TypeVar("T")
 
 _LSN = struct.Struct(">qq")
 _TRIES = 5
@@ -40,18 +43,21 @@ class WatchedView(DiskView):
 
     watch: Callable[[], None]
 
-    def values(self, db: int) -> Iterator[bytes]:
+    def values(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
         """See DiskView."""
-        values = super().values(db)
-        while piece := list(islice(values, _PIECE)):
-            self.watch()
-            yield from piece
+        return self._watched(super().values(db, low))
+
+    def keys(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
+        """See DiskView."""
+        return self._watched(super().keys(db, low))
 
     def scan(
         self, db: int, low: bytes | None, high: bytes | None, *, reverse: bool, may_be_long: bool
     ) -> Iterator[Item]:
         """See DiskView."""
-        items = super().scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
+        return self._watched(super().scan(db, low, high, reverse=reverse, may_be_long=may_be_long))
+
+    def _watched(self, items: Iterator[T]) -> Iterator[T]:
         while piece := list(islice(items, _PIECE)):
             self.watch()
             yield from piece

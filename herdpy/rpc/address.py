@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +141,10 @@ class GrpcAddress:
             return ()
         text = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
         return (("authorization", f"Basic {text}"),)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What encrypts other connections to the same host; None without TLS. Errors as ``channel``."""
+        return ssl.create_default_context(cafile=self.ca) if self.tls else None
 
     def channel(self) -> grpc.aio.Channel:
         """A new channel, for the running loop; close it. OSError when ``ca`` cannot be read."""

@@ -1,13 +1,15 @@
 """How far a log is confirmed, as its leader reports it to followers: the client's half.
 
 Beside ``snapshots``, over ``address``. A report is a number that a follower acts on, so it has a checksum:
-one that is too high would have it read entries that were never confirmed.
+one that is too high would have it read entries that were never confirmed. The call offers its reports at the
+port of PostgreSQL's protocol, too (``subscription``), and they are taken there where that can be.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import grpc
@@ -16,8 +18,10 @@ from google_crc32c import value as crc32c
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError
+from herdpy.rpc.subscription import subscribed
 
 _NUMBERS = struct.Struct(">qqq")
+_MESSAGE = struct.Struct(">qqqI")
 
 
 class LacReport(NamedTuple):
@@ -36,9 +40,36 @@ class LacReport(NamedTuple):
         checksum: int = crc32c(log_id.encode() + _NUMBERS.pack(self.epoch, *self.confirmed))
         return checksum
 
+    def encode(self, log_id: str) -> bytes:
+        """As it is sent over a connection of its own."""
+        return _MESSAGE.pack(self.epoch, *self.confirmed, self.checksum(log_id))
 
-async def lac_reports(place: GrpcAddress, tablespace: str, log_id: str) -> AsyncGenerator[LacReport, None]:
+    @classmethod
+    def decode(cls, data: bytes, log_id: str) -> LacReport:
+        """What :meth:`encode` made. RemoteError DATA_LOSS: it is damaged, or of another log."""
+        if len(data) != _MESSAGE.size:
+            raise _damaged()
+        epoch, ledger_id, entry_id, checksum = _MESSAGE.unpack(data)
+        return cls(epoch, LSN(ledger_id, entry_id)).checked(checksum, log_id)
+
+    def checked(self, checksum: int, log_id: str) -> LacReport:
+        """The report, which came with this checksum. RemoteError DATA_LOSS, as :meth:`decode`."""
+        if checksum != self.checksum(log_id):
+            raise _damaged()
+        return self
+
+
+def _damaged() -> RemoteError:
+    return RemoteError(grpc.StatusCode.DATA_LOSS, "XX001", "a report is damaged, or of another log")
+
+
+async def lac_reports(
+    place: GrpcAddress, tablespace: str, log_id: str, sql: tuple[str, int] | None = None
+) -> AsyncGenerator[LacReport, None]:
     """The reports of the node there, as they come; they end when it leads no more.
+
+    Args:
+        sql: host and port where the node speaks PostgreSQL's protocol; None: that is not known.
 
     Raises:
         RemoteError: it cannot be reached or does not lead; DATA_LOSS: a report is damaged, or of a log with
@@ -52,11 +83,11 @@ async def lac_reports(place: GrpcAddress, tablespace: str, log_id: str) -> Async
             async for answer in stream:
                 confirmed = answer.confirmed
                 report = LacReport(answer.epoch, LSN(confirmed.ledger_id, confirmed.entry_id))
-                if answer.crc32c != report.checksum(log_id):
-                    raise RemoteError(
-                        grpc.StatusCode.DATA_LOSS, "XX001", "a report is damaged, or of another log"
-                    )
-                yield report
+                yield report.checked(answer.crc32c, log_id)
+                if answer.ticket and sql is not None:
+                    async with aclosing(subscribed(*sql, answer.ticket, place.tls_context())) as messages:
+                        async for message in messages:
+                            yield LacReport.decode(message, log_id)
         except grpc.aio.AioRpcError as error:
             raise RemoteError.of(error) from error
         finally:

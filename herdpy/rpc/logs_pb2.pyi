@@ -431,10 +431,15 @@ class LacReport(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     CONFIRMED_FIELD_NUMBER: _builtins.int
     CRC32C_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """Of the leader's term."""
     crc32c: _builtins.int
     """CRC-32C of the bytes of the log's id, and of the three numbers above, 64 bits each, big endian."""
+    ticket: _builtins.bytes
+    """Of the first message. Who sends it to the node's port of PostgreSQL's protocol (docs/protocol.md) gets the
+    messages that follow there, as long as that connection lives; they cost both sides less. Others get them here.
+    """
     @_builtins.property
     def confirmed(self) -> _common_pb2.Lsn:
         """Every entry up to this one is confirmed, whatever becomes of the leader."""
@@ -445,10 +450,11 @@ class LacReport(_message.Message):
         epoch: _builtins.int = ...,
         confirmed: _common_pb2.Lsn | None = ...,
         crc32c: _builtins.int = ...,
+        ticket: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed", "crc32c", b"crc32c", "epoch", b"epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed", "crc32c", b"crc32c", "epoch", b"epoch", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

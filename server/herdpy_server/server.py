@@ -23,6 +23,7 @@ import uvloop
 from herdpy._version import __version__
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
+from herdpy_server.pgwire.context import PgContext
 from herdpy_server.process.front_ends import FrontEnd, GrpcFrontEnd, PostgresFrontEnd
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
@@ -35,7 +36,6 @@ from herdpy_server.serving import AlonePlacements, ServedDatabase, ServedNode, s
 from herdpy_server.serving.logs import PublishSettings
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
@@ -126,15 +126,13 @@ class ServerProcess:
 
     async def _serve(self, config: ServerConfig, node: ServedNode, postgres: PostgresFrontEnd) -> int | None:
         """Let clients in; the port of gRPC, None when there is none."""
-        registry = self.metrics.registry = postgres.server.registry
+        self.metrics.registry = postgres.server.registry
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
         self._front_ends.append(("postgres", postgres))
-        return await self._serve_grpc(config, node, registry)
+        return await self._serve_grpc(config, node, postgres.server.context)
 
-    async def _serve_grpc(
-        self, config: ServerConfig, node: ServedNode, registry: SessionRegistry
-    ) -> int | None:
+    async def _serve_grpc(self, config: ServerConfig, node: ServedNode, context: PgContext) -> int | None:
         """Start gRPC's front end; its port, None when there shall be none."""
         if not config.grpc.enabled:
             return None
@@ -142,7 +140,7 @@ class ServerProcess:
             __version__, self.status, self._logs, lambda: self.config, self._read_configuration_again
         )
         secret = None if self._member is None else self._member.cluster.secret
-        grpc = GrpcFrontEnd(config, node, registry, control, secret)
+        grpc = GrpcFrontEnd(config, node, context.registry, control, secret, context.subscriptions)
         self._front_ends.append(("grpc", grpc))  # also when it cannot listen: it has threads to be ended
         await self._listen("grpc", config, grpc.start)
         return grpc.port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +18,8 @@ from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError
 from herdpy.rpc.lac_reports import LacReport, lac_reports
 from herdpy_server.cluster.layout import Address, LeaderRecord
+from herdpy_server.pgwire import PgServer, PgSettings
+from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.replica.lac_reports import (
     HEARTBEAT_S,
     REPORT_S,
@@ -29,6 +31,7 @@ from herdpy_server.service import logs as logs_service
 from herdpy_server.service.gate import Caller, Callers, Gate
 from herdpy_server.service.logs import LogsService
 from herdpy_server.service.server import LOGS
+from herdpy_server.serving import Databases
 from herdpy_server.serving.node import ServedNode
 from tests.bookkeeper.reader_fakes import run
 
@@ -285,10 +288,12 @@ class Leading:
 
 
 @asynccontextmanager
-async def serving(callers: Callers) -> AsyncIterator[tuple[LogsService, GrpcAddress]]:
+async def serving(
+    callers: Callers, led: Leading | None = None, subscriptions: Subscriptions | None = None
+) -> AsyncIterator[tuple[LogsService, GrpcAddress]]:
     """The service, behind its gate."""
     server = grpc.aio.server(interceptors=[Gate(callers, {LOGS: lambda caller: True})])
-    service = LogsService(cast(ServedNode, Leading()), callers)
+    service = LogsService(cast(ServedNode, led or Leading()), callers, subscriptions)
     logs_pb2_grpc.add_LogsServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -313,6 +318,54 @@ def test_reports_end_when_the_server_begins_to_go_down() -> None:
             service.stop()
             with pytest.raises(RemoteError, match="shutting down"):
                 [one async for one in reports]
+
+    asyncio.run(program())
+
+
+def test_reports_are_taken_at_the_port_of_sql_and_over_grpc_once_that_breaks() -> None:
+    async def program() -> None:
+        sql = PgServer(cast(Databases, None), PgSettings(port=0))
+        await sql.start()
+        leading = Leading()
+        async with (
+            serving(callers(), leading, sql.context.subscriptions) as (service, place),
+            aclosing(lac_reports(place, "t", LOG_ID, ("127.0.0.1", sql.port))) as reports,
+        ):
+            assert await anext(reports) == (7, LSN(1, 0))
+            assert await anext(reports) == (7, LSN(1, 0))  # the next one is after half a second
+            (connection,) = sql._connections
+            for entry_id in range(1, 10):
+                leading.led.move(LSN(1, entry_id))
+                while (await anext(reports)).confirmed < (1, entry_id):
+                    pass
+            assert sql._connections == {connection}
+            connection.abort()
+            leading.led.move(LSN(1, 10))
+            while (await anext(reports)).confirmed < (1, 10):
+                pass
+            assert not sql._connections
+            service.stop()
+            with pytest.raises(RemoteError, match="shutting down"):
+                [one async for one in reports]
+        await sql.stop()
+
+    asyncio.run(program())
+
+
+def test_the_end_of_the_call_ends_the_connection_that_took_its_place() -> None:
+    async def program() -> None:
+        sql = PgServer(cast(Databases, None), PgSettings(port=0))
+        await sql.start()
+        async with serving(callers(), None, sql.context.subscriptions) as (service, place):
+            reports = lac_reports(place, "t", LOG_ID, ("127.0.0.1", sql.port))
+            assert await anext(reports) == await anext(reports)
+            assert sql.connections == 1
+            service.stop()
+            with pytest.raises(RemoteError, match="shutting down"):
+                [one async for one in reports]
+            while sql.connections:
+                await asyncio.sleep(0.005)
+        await sql.stop()
 
     asyncio.run(program())
 
@@ -379,6 +432,17 @@ def test_a_report_of_another_log_is_refused() -> None:
     with pytest.raises(RemoteError, match="damaged, or of another log") as caught:
         asyncio.run(received(answer(LacReport(3, LSN(5, 1)), "2" * 32)))
     assert caught.value.code is grpc.StatusCode.DATA_LOSS
+
+
+def test_a_report_over_a_connection_is_what_was_sent_or_refused() -> None:
+    report = LacReport(3, LSN(1 << 40, 5))
+    sent = report.encode(LOG_ID)
+    assert LacReport.decode(sent, LOG_ID) == report
+    damaged = [sent[:-1], sent + b"\0", b""]
+    damaged += [sent[:at] + bytes([sent[at] ^ 1]) + sent[at + 1 :] for at in range(len(sent))]
+    for data, log_id in [*((one, LOG_ID) for one in damaged), (sent, "2" * 32)]:
+        with pytest.raises(RemoteError, match="damaged, or of another log"):
+            LacReport.decode(data, log_id)
 
 
 @pytest.mark.parametrize("field_name", ["epoch", "ledger_id", "entry_id"])

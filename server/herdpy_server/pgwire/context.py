@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire.authentication import Authority, LoopbackTrust, end_point
+from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.sessions.registry import SessionRegistry
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class PgContext:
         loop: where everything happens; there once the server has been started.
         port: the port that is listened to, once the server has been started.
         mock_key: a secret that makes answers about users who are not there.
+        subscriptions: streams that nodes may take.
         is_stopping: sessions end as soon as they are idle.
     """
 
@@ -118,6 +120,7 @@ class PgContext:
         self.tls: ssl.SSLContext | None = None
         self.binding: bytes | None = None
         self.mock_key = secrets.token_bytes(32)
+        self.subscriptions = Subscriptions()
         self.is_stopping = False
 
     def _verifier(self, user: str) -> Verifier | None:

@@ -21,6 +21,7 @@ import shlex
 import struct
 from dataclasses import dataclass, field
 
+from herdpy.rpc.subscription import SUBSCRIBE_CODE, TICKET_BYTES
 from herdpy_server.pgwire.backend import FatalError, ProtocolViolationError, SilentClose
 from herdpy_sql.errors import SqlError
 
@@ -31,6 +32,7 @@ _CANCEL = 80877102
 _SSL = 80877103
 _GSS = 80877104
 _CANCEL_BYTES = 16
+_SUBSCRIBE_BYTES = 8 + TICKET_BYTES
 _LENGTH = struct.Struct(">I")
 _PAIR = struct.Struct(">II")
 _NOT_SETTINGS = frozenset({"user", "database", "options", "replication"})
@@ -73,6 +75,13 @@ class CancelRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscribeRequest:
+    """A node takes a stream that it was offered; an extension of the protocol, see ``subscriptions``."""
+
+    ticket: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class StartupMessage:
     """A session is to begin.
 
@@ -95,7 +104,7 @@ class StartupMessage:
         return _options(self.options) | self.own_settings
 
 
-Packet = SslRequest | GssRequest | CancelRequest | StartupMessage
+Packet = SslRequest | GssRequest | CancelRequest | SubscribeRequest | StartupMessage
 
 
 def packet_length(data: bytes) -> int:
@@ -126,6 +135,10 @@ def read_packet(data: bytes) -> Packet:
         return SslRequest()
     if code == _GSS:
         return GssRequest()
+    if code == SUBSCRIBE_CODE:
+        if len(data) != _SUBSCRIBE_BYTES:
+            raise SilentClose("a subscription of another length")
+        return SubscribeRequest(data[8:])
     check_version(code)
     return _start(data, code & 0xFFFF)
 

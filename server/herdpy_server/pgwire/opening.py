@@ -31,6 +31,7 @@ from herdpy_server.pgwire.frontend import (
     GssRequest,
     SslRequest,
     StartupMessage,
+    SubscribeRequest,
     packet_length,
     read_packet,
     string,
@@ -176,8 +177,24 @@ class Opening:
             self._admission.cancel(wish.pid, wish.secret)
             self._refuse(SilentClose("a cancel request"))
             return False
+        if isinstance(wish, SubscribeRequest):
+            self._subscribe(wish)
+            return False
         self._begin(wish)
         return True
+
+    def _subscribe(self, wish: SubscribeRequest) -> None:
+        """The connection takes a stream that a call has offered. SilentClose: there is none like that."""
+        connection = self._connection
+        context = connection.context
+        if context.settings.tls_required and not connection.is_encrypted:
+            raise SilentClose("a ticket without encryption")
+        subscription = context.subscriptions.claim(wish.ticket)
+        if subscription is None:
+            raise SilentClose("a ticket for nothing")
+        self._over()
+        connection.enter(subscription)
+        subscription.begin(connection)
 
     def _encryption(self, wish: SslRequest | GssRequest) -> None:
         connection = self._connection

@@ -17,6 +17,7 @@ from herdpy_server.config.fields import all_settings, toml
 from herdpy_server.pgwire.authentication import CERTIFICATE, REJECT
 from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.pgwire.server import PgServer
+from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.process.audit import AuditLog
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import RoleStore
@@ -193,14 +194,17 @@ class GrpcFrontEnd:
         registry: SessionRegistry,
         node: NodeControl,
         secret: NodeSecret | None,
+        subscriptions: Subscriptions | None = None,
     ) -> None:
-        """``registry`` has the other front ends' sessions, and the roles; ``secret`` is the cluster's."""
+        """``registry`` has the other front ends' sessions, and the roles; ``secret`` is the cluster's;
+        ``subscriptions`` are those of PostgreSQL's protocol.
+        """
         roles = registry.role_store
         self._authority = RuleAuthority(
             config.authentication.rules, (lambda _user: None) if roles is None else roles.verifier
         )
         self.server = GrpcServer(
-            tablespaces, service_settings(config), self._authority, registry, node, secret
+            tablespaces, service_settings(config), self._authority, registry, node, secret, subscriptions
         )
 
     @property

@@ -71,12 +71,13 @@ Raises:
 
 
 def remote_reports(credentials: Credentials, proof: Callable[[], str | None]) -> Reports:
-    """The reports that come over gRPC."""
+    """The reports that come over gRPC, or the connection that is taken in its place."""
 
     async def reports(leader: LeaderRecord, tablespace: str, log_id: str) -> AsyncGenerator[LacReport, None]:
         assert leader.grpc is not None
         place = await asyncio.to_thread(credentials.place, leader.grpc, proof)
-        async with aclosing(lac_reports(place, tablespace, log_id)) as coming:
+        sql = None if leader.sql is None else (leader.sql.host, leader.sql.port)
+        async with aclosing(lac_reports(place, tablespace, log_id, sql)) as coming:
             async for report in coming:
                 yield report
 

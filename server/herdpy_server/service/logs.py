@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
+from herdpy.rpc.lac_reports import LacReport
+from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.service.calls import going_down, too_many
 from herdpy_server.service.gate import Callers
 from herdpy_server.service.leases import DEFAULT_S
@@ -28,7 +30,11 @@ MAX_LISTENERS = 64
 class LogsService(logs_pb2_grpc.LogsServicer):
     """Answers calls out of the tablespaces' logs."""
 
-    def __init__(self, tablespaces: ServedNode, callers: Callers) -> None:
+    def __init__(
+        self, tablespaces: ServedNode, callers: Callers, subscriptions: Subscriptions | None = None
+    ) -> None:
+        """``subscriptions`` are of the front end that speaks PostgreSQL's protocol; None: there is none."""
+        self._subscriptions = subscriptions or Subscriptions()
         self._tablespaces = tablespaces
         self._callers = callers
         self._listeners = 0
@@ -104,17 +110,18 @@ class LogsService(logs_pb2_grpc.LogsServicer):
             raise too_many("listeners to reports", MAX_LISTENERS)
         log_id, reports = self._tablespaces.find(request.tablespace).log.lac_reports()
         self._listeners += 1
+        subscription = self._subscriptions.offer()
+        ticket = subscription.ticket
         try:
             async with aclosing(reports):
                 async for one in reports:
-                    await context.write(
-                        logs_pb2.LacReport(
-                            epoch=one.epoch, confirmed=_lsn(one.confirmed), crc32c=one.checksum(log_id)
-                        )
-                    )
+                    if not await subscription.send(one.encode(log_id)):
+                        await context.write(_report(one, log_id, ticket))
+                    ticket = b""
                     if self._is_stopping:
                         raise going_down()
         finally:
+            subscription.end()
             self._listeners -= 1
 
     async def _replicates(self, context: Any) -> None:
@@ -126,6 +133,11 @@ class LogsService(logs_pb2_grpc.LogsServicer):
                 f'role "{caller.user}" may not read the log',
                 hint="It takes a superuser, or a role with REPLICATION.",
             )
+
+
+def _report(one: LacReport, log_id: str, ticket: bytes) -> Any:
+    checksum = one.checksum(log_id)
+    return logs_pb2.LacReport(epoch=one.epoch, confirmed=_lsn(one.confirmed), crc32c=checksum, ticket=ticket)
 
 
 def _leased(request: Any, lease: LogLease) -> Any:

@@ -24,6 +24,7 @@ from herdpy.rpc import admin_pb2_grpc, loads_pb2_grpc, logs_pb2_grpc, partitions
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authentication import Authority
+from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.roles.permissions import judge_table
 from herdpy_server.service.admin import AdminService
 from herdpy_server.service.gate import CALLER, HEALTH, REFLECTION, Callers, Gate
@@ -156,8 +157,12 @@ class GrpcServer:
         registry: SessionRegistry,
         node: NodeControl,
         secret: NodeSecret | None = None,
+        subscriptions: Subscriptions | None = None,
     ) -> None:
-        """``secret`` is that of the nodes of a cluster: who proves to be one may take snapshots."""
+        """Args:
+        secret: that of the nodes of a cluster: who proves to be one may take snapshots.
+        subscriptions: of the front end that speaks PostgreSQL's protocol, where there is one.
+        """
         self.settings = settings
         self.port = 0
         self._files = ThreadPoolExecutor(_THREADS, "herdpy-rpc")
@@ -192,7 +197,7 @@ class GrpcServer:
         )
         self._tablespaces = tablespaces
         self._admin = AdminService(node, tablespaces, registry)
-        self._logs = LogsService(tablespaces, self._callers)
+        self._logs = LogsService(tablespaces, self._callers, subscriptions)
         self._certificates: grpc.ServerCertificateConfiguration | None = None
         self._server: Any = None
 

@@ -1,0 +1,102 @@
+"""Streams of messages to other nodes, over connections to PostgreSQL's port instead of gRPC.
+
+A gRPC call judges who asks, and offers its stream: the caller gets a ticket, connects, and sends the ticket
+in its start-up packet (``frontend.SubscribeRequest``, after TLS where that is wanted). The call's later
+messages go to that connection as CopyData, which costs both sides a third of what gRPC does. A ticket is good
+for one connection, and as long as its call. Where no connection is, or it broke, the call sends its messages
+itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Protocol
+
+from herdpy.rpc.subscription import TICKET_BYTES
+from herdpy_server.pgwire.backend import message
+from herdpy_server.pgwire.frontend import Inbox
+
+
+class TakingConnection(Protocol):
+    """What is asked of a connection: ``ClientConnection``."""
+
+    inbox: Inbox
+    eof: bool
+    is_full: bool
+
+    def send(self, data: bytes, /) -> None: ...
+
+    def write(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Subscriptions:
+    """The streams that are offered now, by ticket."""
+
+    def __init__(self) -> None:
+        self._offers: dict[bytes, Subscription] = {}
+
+    def offer(self) -> Subscription:
+        """A new stream; end it with :meth:`Subscription.end`."""
+        subscription = Subscription(self)
+        self._offers[subscription.ticket] = subscription
+        return subscription
+
+    def claim(self, ticket: bytes) -> Subscription | None:
+        """The stream that a ticket is for, which it is not again; None: there is none."""
+        return self._offers.pop(ticket, None)
+
+
+class Subscription:
+    """One stream; the stage of the connection that takes it.
+
+    Attributes:
+        ticket: who has it may take the stream.
+    """
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self.ticket = secrets.token_bytes(TICKET_BYTES)
+        self._subscriptions = subscriptions
+        self._connection: TakingConnection | None = None
+        self._roomy = asyncio.Event()
+
+    def begin(self, connection: TakingConnection) -> None:
+        """The stream goes to this connection, which has entered it; an empty message says so."""
+        self._connection = connection
+        connection.send(message(b"d", b""))
+        connection.write()
+
+    async def send(self, body: bytes) -> bool:
+        """Send a message, and wait while the other side does not read; whether there is a connection."""
+        connection = self._connection
+        if connection is None:
+            return False
+        connection.send(message(b"d", body))
+        connection.write()
+        while connection.is_full and self._connection is not None:
+            self._roomy.clear()
+            await self._roomy.wait()
+        return self._connection is not None
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        self._subscriptions.claim(self.ticket)
+        if self._connection is not None:
+            self._connection.close()
+
+    # What the connection calls.
+
+    def advance(self) -> None:
+        """There is room again; or something has arrived, where nothing is to come; or the other side ends."""
+        self._roomy.set()
+        if self._connection is not None and (self._connection.eof or self._connection.inbox.peek()):
+            self._connection.abort()
+
+    def lost(self) -> None:
+        """The other side is gone."""
+        self._connection = None
+        self._roomy.set()

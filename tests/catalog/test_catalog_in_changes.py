@@ -20,6 +20,9 @@ STATEMENTS = [
     ("MERGE INTO notes t USING (SELECT table_name FROM information_schema.tables WHERE table_name = 'notes') c ON t.n = c.table_name"
      " WHEN MATCHED THEN UPDATE SET n = c.table_name || '?'", ()),
     ("UPDATE notes SET n = 'of a role' WHERE current_user IN (SELECT rolname FROM pg_roles) AND id = 6", ()),
+    ("UPDATE notes SET n = 'of the user' WHERE user = current_role AND id = 5 RETURNING n", ()),
+    ("INSERT INTO notes VALUES (7, CASE WHEN session_user = user THEN $1 END), (8, pg_typeof(1)::text) RETURNING n", ("mine",)),
+    ("DELETE FROM notes WHERE n = current_user", ()),
     ("SELECT * FROM notes ORDER BY id", ()),
 ]  # fmt: skip
 

@@ -50,6 +50,7 @@ class Binder:
         scans: of the relations that are tables.
         notes: the typed trees of clauses, each with what it is for, where they are asked for.
         level: how many queries are around what is bound.
+        is_recursive: a WITH RECURSIVE has been bound.
     """
 
     catalog: Catalog
@@ -60,6 +61,7 @@ class Binder:
     numbering: Numbering = field(default_factory=Numbering)
     scans: dict[Relation, TableScan] = field(default_factory=dict)
     level: int = 0
+    is_recursive: bool = False
 
     def scope(self, parent: Scope | None) -> Scope:
         """A new scope inside ``parent``."""

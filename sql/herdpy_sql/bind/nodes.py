@@ -225,12 +225,13 @@ class Query:
     def settle(self, targets: Sequence[SqlType | None], params: Params) -> None:
         """Give untyped literals and parameters among the outputs types: their targets', or TEXT."""
         self.outputs = [
-            _typed(output, targets[i] if i < len(targets) else None, params)
+            typed_output(output, targets[i] if i < len(targets) else None, params)
             for i, output in enumerate(self.outputs)
         ]
 
 
-def _typed(output: Output, target: SqlType | None, params: Params) -> Output:
+def typed_output(output: Output, target: SqlType | None, params: Params) -> Output:
+    """The output; what has no type is of ``target``, without its modifiers, or TEXT."""
     if output.type.base is not Base.UNKNOWN:
         return output
     plain = TEXT if target is None else target.plain

@@ -54,7 +54,7 @@ def bind_query(
         SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
             and not supported.
     """
-    binder = Binder(catalog, params, _query, given or {}, notes)
+    binder = binder_of(catalog, params, given, notes)
     try:
         found = binder.query(tree, None, settle=targets is None)
     except RecursionError:
@@ -62,6 +62,13 @@ def bind_query(
     if targets is not None:
         found.settle(targets, params)
     return found, binder
+
+
+def binder_of(
+    catalog: Catalog, params: Params, given: Mapping[str, Handed] | None = None, notes: Notes | None = None
+) -> Binder:
+    """What binds a statement's queries and expressions; the arguments are those of :func:`bind_query`."""
+    return Binder(catalog, params, _query, given or {}, notes)
 
 
 def _query(binder: Binder, node: Any, parent: Scope | None, settle: bool) -> q.Query:

@@ -40,7 +40,21 @@ def bind_from(binder: Binder, node: Any, scope: Scope) -> list[q.Item]:
     if source is None:
         return []
     items: list[q.Item] = []
-    current = _item(binder, source.this, scope, items)
+    _take(binder, _item(binder, source.this, scope, items), node, scope, items)
+    return _added(items, scope)
+
+
+def bind_target(binder: Binder, table: Table, name: str, others: Sequence[Any], scope: Scope) -> list[q.Item]:
+    """The rows of the table that UPDATE or DELETE writes to, and the items of FROM or USING after them."""
+    items: list[q.Item] = [_scan(binder, table, name, [], scope)]
+    for one in others:
+        _take(binder, _single(binder, one, scope, items), one, scope, items)
+    return _added(items, scope)
+
+
+def _take(binder: Binder, first: q.Item, node: Any, scope: Scope, items: list[q.Item]) -> None:
+    """Add an item and what ``node`` joins to it, or lists behind it, to those before."""
+    current = first
     for join in node.args.get("joins") or ():
         if _is_comma(join):
             items.append(current)
@@ -48,6 +62,10 @@ def bind_from(binder: Binder, node: Any, scope: Scope) -> list[q.Item]:
         else:
             current = _join(binder, current, join, scope, items)
     items.append(current)
+
+
+def _added(items: list[q.Item], scope: Scope) -> list[q.Item]:
+    """The items, whose columns ``scope`` sees then."""
     for item in items:
         scope.add(item.relations)
         scope.star += item.star
@@ -60,6 +78,14 @@ def _is_comma(join: Any) -> bool:
 
 def _item(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) -> q.Item:
     """One item of FROM; its own nested joins are part of it."""
+    item = _single(binder, node, scope, before)
+    for join in node.args.get("joins") or ():
+        item = _join(binder, item, join, scope, before)
+    return item
+
+
+def _single(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) -> q.Item:
+    """An item without what is joined to it."""
     item: q.Item
     if isinstance(node, exp.Table):
         item = _table(binder, node, scope, before)
@@ -73,8 +99,6 @@ def _item(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) -> 
         item = _unnest(binder, node, _seen(scope, before), *_alias_of(node))
     else:
         raise SqlError("0A000", f"{type(node).__name__} in FROM is not supported")
-    for join in node.args.get("joins") or ():
-        item = _join(binder, item, join, scope, before)
     return item
 
 

@@ -225,6 +225,7 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> list[WithQuery]:
     if with_.args.get("search"):
         raise SqlError("0A000", "SEARCH and CYCLE of recursive queries are not supported")
     recursive = bool(with_.args.get("recursive"))
+    binder.is_recursive = binder.is_recursive or recursive
     seen = set()
     for cte in with_.expressions:
         name = _name(cte)

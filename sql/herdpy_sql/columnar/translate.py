@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from herdpy_sql.bind import bind_query
+from herdpy_sql.bind.grouping import has_aggregate
+from herdpy_sql.bind.nodes import Ordered, Query, Select
 from herdpy_sql.columnar import queries
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.emission import (
@@ -31,8 +31,9 @@ from herdpy_sql.values.forms import FORMS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sqlglot import exp
+
     from herdpy_sql.bind.binder import Binder
-    from herdpy_sql.bind.nodes import Query
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
     from herdpy_sql.expr.nodes import Expr
@@ -65,11 +66,11 @@ def translate(
             and not supported.
     """
     bound = bind_query(query, catalog, Params(param_types), targets=targets, given=given, notes=notes)
-    return emitted(query, *bound, context=context)
+    return emitted(*bound, context=context)
 
 
-def emitted(query: exp.Expression, bound: Query, binder: Binder, *, context: bool = False) -> ColumnarQuery:
-    """The text of a bound query, for each level of daring; ``query`` is what it was bound from.
+def emitted(bound: Query, binder: Binder, *, context: bool = False) -> ColumnarQuery:
+    """The text of a bound query, for each level of daring.
 
     Raises as :func:`translate`, but for what binding raises.
     """
@@ -79,8 +80,8 @@ def emitted(query: exp.Expression, bound: Query, binder: Binder, *, context: boo
     for routine in found.routines if not context else ():
         if routine.routine.context:
             raise SqlError("0A000", f"{routine.name} is supported in queries alone, not in this statement")
-    is_recursive = any(one.args.get("recursive") for one in query.find_all(exp.With))
-    found = replace(found, at_once=_is_aggregate(query), is_recursive=is_recursive)
+    is_recursive = binder.is_recursive
+    found = replace(found, at_once=_is_aggregate(bound), is_recursive=is_recursive)
     chain = [found]
     while dared:  # as daring as it was is not careful enough
         one, dared = _emitted(bound, binder, dared - 1)
@@ -90,11 +91,13 @@ def emitted(query: exp.Expression, bound: Query, binder: Binder, *, context: boo
     return chain[-1]
 
 
-def _is_aggregate(query: exp.Expression) -> bool:
+def _is_aggregate(query: Query) -> bool:
     """Whether no row of the answer can be there before all have been looked at."""
-    if not isinstance(query, exp.Select):
+    while isinstance(query, Ordered):
+        query = query.inner
+    if not isinstance(query, Select):
         return False
-    return bool(query.args.get("group")) or any(one.find(exp.AggFunc) for one in query.expressions)
+    return query.groups is not None or any(has_aggregate(output.expr) for output in query.outputs)
 
 
 def _emitted(query: Query, binder: Binder, daring: int) -> tuple[ColumnarQuery, int]:

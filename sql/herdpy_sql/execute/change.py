@@ -20,7 +20,7 @@ from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
 from herdpy_sql.sequences import SequenceState, definition_of, owned_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -103,6 +103,11 @@ class ColumnarMatches(Matches):
         """Ask ``query`` for the rows."""
         self.query = query
         self.source = query.source
+
+    @property
+    def computed(self) -> Sequence[OutputColumn]:
+        """The columns of the answer behind the physical ones."""
+        return (self.query.columns or ())[len(self.positions) :]
 
     def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
         table, count = self.table, len(self.positions)

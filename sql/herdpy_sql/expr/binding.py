@@ -52,6 +52,9 @@ def bind(node: exp.Expression, scope: Scope, params: Params, expected: SqlType |
         SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
     """
     bound = ExprBinder(scope, params, _HANDLERS).bind(node)
-    if bound.type.base is Base.UNKNOWN and expected is not None:
-        bound = coerce(bound, expected, "assignment", params)
-    return bound
+    return bound if expected is None else typed_as(bound, expected, params)
+
+
+def typed_as(bound: n.Expr, expected: SqlType, params: Params) -> n.Expr:
+    """A tree that has been bound; a literal or parameter without a type takes the one expected."""
+    return coerce(bound, expected, "assignment", params) if bound.type.base is Base.UNKNOWN else bound

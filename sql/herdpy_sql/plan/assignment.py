@@ -2,13 +2,14 @@
 
 ``target_positions`` and ``assignments`` read the columns that a statement sets: a value for each position, or
 :class:`ElementPuts`, where elements of an array are set (``a[1] = 2``, ``a[1:2] = '{3,4}'``, several of them
-one after the other). ``assigned`` and ``bound`` give the value that is stored, as assignment coerces it.
+one after the other). ``assigned`` and ``elements_set`` give the value that is stored, as assignment coerces
+it; ``assigned_values`` puts them together.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -125,10 +126,6 @@ def refuse_generated_update(table: Table, position: int, value: exp.Expression) 
 # --- SET -----------------------------------------------------------------------------------------
 
 
-Take = Callable[[exp.Expression, SqlType], Expr]
-"""Binds a node; of the type given if it has none of its own."""
-
-
 @dataclass(frozen=True)
 class ElementPut:
     """One assignment.
@@ -149,7 +146,7 @@ class ElementPuts:
     puts: tuple[ElementPut, ...]
 
     def nodes(self, type_: SqlType) -> Iterator[tuple[exp.Expression, SqlType]]:
-        """All that is to be computed, in the order in which ``bound`` takes it, with the types wanted."""
+        """All that is to be computed, with its type, in the order in which ``elements_set`` takes it."""
         for put in self.puts:
             yield put.value, type_ if put.is_slice else type_.element_type
             for one in put.bounds:
@@ -158,6 +155,8 @@ class ElementPuts:
 
 
 Assignment = tuple[int, exp.Expression | ElementPuts]
+Assign = tuple[tuple[int, "Compiled"], ...]
+"""What is computed, by the position that it is for."""
 
 
 def assignments(tree: exp.Expression, table: Table) -> list[Assignment]:
@@ -251,28 +250,69 @@ def computed_values(table: Table, assignment: Assignment) -> list[tuple[exp.Expr
     return [] if is_default(value) else [(value, type_)]
 
 
-def own_assign(
-    table: Table, assigned_to: Sequence[Assignment], scope: Scope, params: Params
-) -> tuple[tuple[int, Compiled], ...] | Refusal:
-    """What SET computes, by the position that it sets, over the rows of ``scope``; or why it is not ours."""
-    found = []
-    nodes = [node for one in assigned_to for node, _ in computed_values(table, one)]
-    if refusal := query_within(*nodes):
-        return refusal
-    scope.clause = "UPDATE"
+@dataclass(frozen=True, slots=True)
+class ComputedValue:
+    """What has to be computed for a column that is set, and of which type."""
+
+    column: str
+    node: exp.Expression
+    type: SqlType
+
+
+def all_computed(table: Table, assigned_to: Sequence[Assignment]) -> list[ComputedValue]:
+    """What has to be computed for all assignments, in their order."""
+    return [
+        ComputedValue(table.columns[one[0]].name, node, type_)
+        for one in assigned_to
+        for node, type_ in computed_values(table, one)
+    ]
+
+
+def assigned_values(
+    table: Table, assigned_to: Sequence[Assignment], values: Iterable[Expr], params: Params
+) -> list[tuple[int, Expr | None]]:
+    """What SET stores, by position, made of the values of :func:`all_computed`.
+
+    SqlError as ``assigned`` and ``elements_set`` raise.
+    """
+    found, given = list[tuple[int, Expr | None]](), iter(values)
     for position, node in assigned_to:
         value: Expr | None
         if isinstance(node, ElementPuts):
-            value = bound(table, position, node, lambda one, type_: bind(one, scope, params, type_), params)
+            value = elements_set(table, position, node, given, params)
         elif is_default(node):
             value = default_of(table, position)
         else:
-            target = table.columns[position].type
-            value = assigned(table, position, bind(node, scope, params, target), params)
-        if value is not None and (refusal := refusal_of([value])):
-            return refusal
-        found.append((position, compile_expr(value) if value is not None else null))
-    return tuple(found)
+            value = assigned(table, position, next(given), params)
+        found.append((position, value))
+    return found
+
+
+def own_values(
+    table: Table, assigned_to: Sequence[Assignment], values: Iterable[Expr], params: Params
+) -> Assign | Refusal:
+    """:func:`assigned_values`, compiled; or why own plans do not compute them."""
+    found = assigned_values(table, assigned_to, values, params)
+    if refusal := refusal_of(value for _, value in found if value is not None):
+        return refusal
+    return compiled_values(found)
+
+
+def compiled_values(values: Iterable[tuple[int, Expr | None]]) -> Assign:
+    """What :func:`assigned_values` gives, as it is run."""
+    return tuple([(at, compile_expr(value) if value is not None else null) for at, value in values])
+
+
+def own_assign(
+    table: Table, assigned_to: Sequence[Assignment], scope: Scope, params: Params
+) -> Assign | Refusal:
+    """What SET computes over the rows of ``scope``; or why it is not ours."""
+    computed = all_computed(table, assigned_to)
+    if refusal := query_within(*(one.node for one in computed)):
+        return refusal
+    scope.clause = "UPDATE"
+    values = [bind(one.node, scope, params, one.type) for one in computed]
+    return own_values(table, assigned_to, values, params)
 
 
 # --- elements of arrays --------------------------------------------------------------------------
@@ -301,14 +341,19 @@ def put_of(column: Column, steps: list[Any], value: exp.Expression) -> ElementPu
     return ElementPuts((ElementPut(tuple(bounds), value, True),))
 
 
-def bound(table: Table, position: int, elements: ElementPuts, take: Take, params: Params) -> Expr:
-    """The column's new value, over a row that begins with the table's columns."""
+def elements_set(
+    table: Table, position: int, elements: ElementPuts, values: Iterator[Expr], params: Params
+) -> Expr:
+    """The column's new value, over a row that begins with the table's columns; takes its ``values``.
+
+    SqlError 42804 for what an element or an index cannot be.
+    """
     column = table.columns[position]
     found: Expr = ColumnRef(column.type, position, column.name)
     for put in elements.puts:
         wanted = column.type if put.is_slice else column.type.element_type
-        value = _coerced(take(put.value, wanted), wanted, column, params)
-        bounds = [_index(one, take, params) for one in put.bounds]
+        value = _coerced(next(values), wanted, column, params)
+        bounds = [Const(INTEGER, None) if one is None else _index(next(values), params) for one in put.bounds]
         given = tuple([one is not None for one in put.bounds])
         function = _slice(given) if put.is_slice else _ELEMENT
         found = Call(column.type, function, (found, value, *bounds))
@@ -339,11 +384,9 @@ def _coerced(value: Expr, wanted: SqlType, column: Column, params: Params) -> Ex
         ) from error
 
 
-def _index(node: exp.Expression | None, take: Take, params: Params) -> Expr:
-    if node is None:
-        return Const(INTEGER, None)
+def _index(value: Expr, params: Params) -> Expr:
     try:
-        return coerce(take(node, INTEGER), INTEGER, "assignment", params)
+        return coerce(value, INTEGER, "assignment", params)
     except SqlError as error:
         if error.sqlstate != "42804":
             raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.bind.changes import columns_of, computed_output
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import (
     DO_DELETE,
@@ -21,32 +22,32 @@ from herdpy_sql.execute.change import (
     Action,
     ColumnarMatches,
     DeletePlan,
+    Matches,
     MergePlan,
     OwnMatches,
     UpdatePlan,
 )
 from herdpy_sql.expr import Params, compile_expr, split_conjuncts
-from herdpy_sql.expr.nodes import And, ColumnRef, Expr
-from herdpy_sql.expr.scope import Scope, TableRelation
+from herdpy_sql.expr.binding import typed_as
+from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.assignment import (
-    Assignment,
     ElementPuts,
+    all_computed,
     assigned,
+    assigned_values,
     assignments,
-    bound,
-    computed_values,
+    compiled_values,
     is_default,
     null,
-    own_assign,
+    own_values,
     target_positions,
 )
-from herdpy_sql.plan.clauses import condition
-from herdpy_sql.plan.columnar import columnar_select
+from herdpy_sql.plan.columnar import PlannedChange, columnar_select
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.insert import checked_rows, from_columns
-from herdpy_sql.plan.own import Refusal, query_within, refusal_of
-from herdpy_sql.plan.returning import Brought, Returning, bind_brought, bind_returning, target_name
+from herdpy_sql.plan.own import Refusal, refusal_of
+from herdpy_sql.plan.returning import Brought, Returning, bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import in_schema, name_of, quoted, row_columns, table_of
 from herdpy_sql.plan.text import expr_text
@@ -55,8 +56,11 @@ from herdpy_sql.types import BOOLEAN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from herdpy_sql.bind.nodes import Output, TableScan
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Plan
+    from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.plan.assignment import Assign, ComputedValue
     from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.types import SqlType
 
@@ -66,35 +70,58 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
     _only(tree, {"this", "expressions", "where", "returning", "from_", "with_"}, "UPDATE")
     if not tree.expressions:
         raise SqlError("42601", "syntax error at end of input")
-    table, alias = _target(tree, catalog)
-    table = checked_by_view(table, tree)
-    targets = assignments(tree, table)
-    params = settings.params()
-    scope = Scope()
-    item = scope.add_table(alias, table)
-    matches = _own_matches(tree, scope, item, params, settings)
-    assign = own_assign(table, targets, scope, params) if isinstance(matches, OwnMatches) else ()
-    refusal = next((one for one in (matches, assign) if isinstance(one, Refusal)), None)
-    if refusal is not None:
-        _allow_columnar(settings, refusal)
-        brought = _brought(tree, table, alias, catalog, settings)
-        extras = brought.extras if brought is not None else []
-        found, assign = _columnar_update(
-            tree, table, alias, targets, catalog, settings, refusal.reason, extras
-        )
-        returning = _columnar_returning(tree, found, brought, alias)
-        if isinstance(returning, Refusal):
-            return returning
-        types = found.query.param_types
-        return UpdatePlan(table, found, assign, rules_of(table), types, returning.columns, returning.project)
-    assert isinstance(matches, OwnMatches)
-    assert isinstance(assign, tuple)
-    returning = bind_returning(tree, table, params, alias)
+    plain, alias = _target(tree, catalog)
+    table = checked_by_view(plain, tree)
+    change = PlannedChange(tree, catalog, settings, [*_sources(tree), *_set_to(tree)])
+    targets = assignments(change.tree, table)
+    scan = change.bound.rows(change.tree, plain, alias)
+    computed = all_computed(table, targets)
+    bound = [change.bound.value(one.node, "UPDATE") for one in computed]
+    matches = _own_matches(change, scan, settings)
+    if isinstance(matches, OwnMatches):
+        values = [
+            typed_as(value, one.type, change.params) for value, one in zip(bound, computed, strict=True)
+        ]
+        assign = own_values(table, targets, values, change.params)
+        if not isinstance(assign, Refusal):
+            _note_values(change, computed, values)
+            return _update(table, matches, assign, change, bind_returning(tree, table, change.params, alias))
+        matches = assign
+    outputs = [
+        computed_output(value, one.type, change.params) for value, one in zip(bound, computed, strict=True)
+    ]
+    _note_values(change, computed, [output.expr for output in outputs])
+    found, returning = _columnar_matches(change, scan, alias, outputs, matches, settings)
+    given = [
+        ColumnRef(column.type, len(table.columns) + i, column.name)
+        for i, column in enumerate(found.computed[: len(computed)])
+    ]
+    stored = assigned_values(table, targets, given, change.params)
+    return _update(table, found, compiled_values(stored), change, returning)
+
+
+def _update(
+    table: Table, matches: Matches, assign: Assign, change: PlannedChange, returning: Returning | Refusal
+) -> Plan | Refusal:
     if isinstance(returning, Refusal):
         return returning
-    return UpdatePlan(
-        table, matches, assign, rules_of(table), params.types, returning.columns, returning.project
+    plan = UpdatePlan(
+        table,
+        matches,
+        assign,
+        rules_of(table),
+        change.params.types,
+        returning.columns,
+        returning.project,
     )
+    plan.bound = change.trees(returning.outputs)
+    return plan
+
+
+def _note_values(change: PlannedChange, computed: Sequence[ComputedValue], values: Sequence[Expr]) -> None:
+    if change.notes is not None:
+        for one, value in zip(computed, values, strict=True):
+            change.notes.append((f"Set {one.column}:", value))
 
 
 def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> Plan | Refusal:
@@ -103,22 +130,30 @@ def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> P
         raise SqlError("42601", f'syntax error at or near "{tree.args["tables"][0].sql("postgres")}"')
     _only(tree, {"this", "where", "returning", "using", "with_"}, "DELETE")
     table, alias = _target(tree, catalog)
-    params = settings.params()
-    scope = Scope()
-    matches = _own_matches(tree, scope, scope.add_table(alias, table), params, settings)
-    if isinstance(matches, Refusal):
-        _allow_columnar(settings, matches)
-        brought = _brought(tree, table, alias, catalog, settings)
-        select = _row_query(tree, table, alias, brought.extras if brought is not None else [])
-        found = _columnar_matches(table, select, catalog, settings, matches.reason)
-        returning = _columnar_returning(tree, found, brought, alias)
-        if isinstance(returning, Refusal):
-            return returning
-        return DeletePlan(table, found, found.query.param_types, returning.columns, returning.project)
-    returning = bind_returning(tree, table, params, alias)
+    change = PlannedChange(tree, catalog, settings, _sources(tree))
+    scan = change.bound.rows(change.tree, table, alias)
+    found: Matches | Refusal = _own_matches(change, scan, settings)
+    if isinstance(found, Refusal):
+        found, returning = _columnar_matches(change, scan, alias, [], found, settings)
+    else:
+        returning = bind_returning(tree, table, change.params, alias)
     if isinstance(returning, Refusal):
         return returning
-    return DeletePlan(table, matches, params.types, returning.columns, returning.project)
+    plan = DeletePlan(table, found, change.params.types, returning.columns, returning.project)
+    plan.bound = change.trees(returning.outputs)
+    return plan
+
+
+def _sources(tree: exp.Expression) -> list[exp.Expression | None]:
+    """What a statement says of its rows: WHERE, the other tables, WITH."""
+    where = tree.args.get("where")
+    others = [tree.args.get(key) for key in ("from_", "with_")]
+    return [where.this if where is not None else None, *(tree.args.get("using") or ()), *others]
+
+
+def _set_to(tree: exp.Expression) -> list[exp.Expression]:
+    """The right sides of SET."""
+    return [one.expression for one in tree.expressions if isinstance(one, exp.EQ)]
 
 
 def _other_tables(tree: exp.Expression) -> Refusal | None:
@@ -126,40 +161,6 @@ def _other_tables(tree: exp.Expression) -> Refusal | None:
     if tree.args.get("from_") is not None or tree.args.get("using"):
         return Refusal("UPDATE ... FROM" if isinstance(tree, exp.Update) else "DELETE ... USING")
     return Refusal("WITH") if tree.args.get("with_") is not None else None
-
-
-def _brought(
-    tree: exp.Expression, table: Table, alias: str, catalog: Catalog, settings: PlanSettings
-) -> Brought | None:
-    """What RETURNING wants of the other tables; None where it is not there, or there are none."""
-    node = tree.args.get("returning")
-    if node is None or (tree.args.get("from_") is None and not tree.args.get("using")):
-        return None
-
-    def columns_of(expressions: list[exp.Expression]) -> Sequence[OutputColumn]:
-        select = _row_query(tree, table, alias, expressions, whole=False)
-        return columnar_select(select, catalog, settings, "RETURNING").columns or ()
-
-    count = sum(len(computed_values(table, one)) for one in assignments(tree, table))
-    brought = Brought(table, alias, columns_of, count if isinstance(tree, exp.Update) else 0)
-    for one in node.expressions:
-        brought.add(one)
-    return brought
-
-
-def _columnar_returning(
-    tree: exp.Expression, matches: ColumnarMatches, brought: Brought | None, alias: str
-) -> Returning | Refusal:
-    """RETURNING of a statement whose rows the columnar engine finds; parameters in it are added to those."""
-    query = matches.query
-    params = Params(query.param_types)
-    if brought is None:
-        returning = bind_returning(tree, matches.table, params, alias)
-    else:
-        computed = (query.columns or ())[len(matches.positions) :]
-        returning = bind_brought(brought, computed, params)
-    matches.use(query.within(params.types))
-    return returning
 
 
 def _allow_columnar(settings: PlanSettings, refusal: Refusal) -> None:
@@ -179,16 +180,14 @@ def _target(tree: exp.Expression, catalog: Catalog) -> tuple[Table, str]:
     return table, name_of(alias.this) if alias is not None else table.name
 
 
-def _own_matches(
-    tree: exp.Expression, scope: Scope, item: TableRelation, params: Params, settings: PlanSettings
-) -> OwnMatches | Refusal:
+def _own_matches(change: PlannedChange, scan: TableScan, settings: PlanSettings) -> OwnMatches | Refusal:
     """How own plans find the rows of a statement's target; or why they do not."""
-    where = tree.args.get("where")
-    if refusal := _other_tables(tree) or query_within(where):
+    if change.is_of_system:
+        return Refusal("the system catalog")
+    conditions = split_conjuncts(change.bound.select.where)
+    if refusal := _other_tables(change.tree) or refusal_of(conditions):
         return refusal
-    conditions = split_conjuncts(condition(where.this, scope, params, "WHERE")) if where is not None else ()
-    if refusal := refusal_of(conditions):
-        return refusal
+    item = scan.relation
     if has_expressions([item]):
         conditions = tuple(substituted(conditions, [item]))
     access = choose(item, conditions, lambda column: False, lambda expr: expr, forced_scan=settings.scan_only)
@@ -201,84 +200,30 @@ def _own_matches(
     return OwnMatches(access.source, compiled, " AND ".join(map(expr_text, rest)))
 
 
-# --- rows found by the columnar engine -----------------------------------------------------------
-
-
-def _row_query(
-    tree: exp.Expression,
-    table: Table,
-    alias: str,
-    extra: Sequence[exp.Expression],
-    *,
-    whole: bool = True,
-) -> exp.Select:
-    """A query for all live physical columns of the matching rows (if ``whole``), then ``extra``."""
-    columns = row_columns(table, alias) if whole else []
-    select = exp.Select(expressions=[*columns, *(node.copy() for node in extra)])
-    select.set("from_", exp.From(this=in_schema(tree.this, table)))
-    joins: list[exp.Expression] = []
-    others = tree.args.get("using") or []
-    given = tree.args.get("from_")
-    if given is not None:
-        joins += [join.copy() for join in given.this.args.get("joins") or ()]
-        others = [given.this]
-    joins = [exp.Join(this=other.copy()) for other in others] + joins
-    for join in joins[: len(others)]:
-        nested = join.this.args.get("joins")
-        if nested:
-            join.this.set("joins", None)
-    if joins:
-        select.set("joins", joins)
-    where = tree.args.get("where")
-    if where is not None:
-        select.set("where", where.copy())
-    given_with = tree.args.get("with_")
-    if given_with is not None:
-        select.set("with_", given_with.copy())
-    return select
-
-
 def _columnar_matches(
-    table: Table,
-    select: exp.Select,
-    catalog: Catalog,
-    settings: PlanSettings,
-    reason: str,
-    types: Sequence[SqlType] = (),
-) -> ColumnarMatches:
-    positions = tuple(i for i, column in enumerate(table.columns) if not column.dropped)
-    targets = [*(None for _ in positions), *types]
-    query = columnar_select(select, catalog, settings, reason, targets)
-    return ColumnarMatches(table, query, positions)
-
-
-def _columnar_update(
-    tree: exp.Update,
-    table: Table,
+    change: PlannedChange,
+    scan: TableScan,
     alias: str,
-    assignments: Sequence[Assignment],
-    catalog: Catalog,
+    computed: list[Output],
+    refusal: Refusal,
     settings: PlanSettings,
-    reason: str,
-    extras: Sequence[exp.Expression] = (),
-) -> tuple[ColumnarMatches, tuple[tuple[int, Compiled], ...]]:
-    computed = [found for one in assignments for found in computed_values(table, one)]
-    query = _row_query(tree, table, alias, [*(node for node, _ in computed), *extras])
-    matches = _columnar_matches(table, query, catalog, settings, reason, [type_ for _, type_ in computed])
-    live, params = len(matches.positions), settings.params()
-    columns = (matches.query.columns or ())[live : live + len(computed)]
-    given = iter([ColumnRef(one.type, len(table.columns) + i, one.name) for i, one in enumerate(columns)])
-    assign: list[tuple[int, Compiled]] = []
-    for position, node in assignments:
-        value: Expr | None
-        if isinstance(node, ElementPuts):
-            value = bound(table, position, node, lambda one, type_: next(given), params)
-        elif is_default(node):
-            value = default_of(table, position)
-        else:
-            value = assigned(table, position, next(given), params)
-        assign.append((position, compile_expr(value) if value is not None else null))
-    return matches, tuple(assign)
+) -> tuple[ColumnarMatches, Returning | Refusal]:
+    """The rows that the columnar engine finds, each with what is ``computed`` of it; and RETURNING."""
+    _allow_columnar(settings, refusal)
+    table, node = scan.table, change.tree.args.get("returning")
+    brought = None
+    if node is not None and len(change.bound.select.source) > 1:
+        place = len(table.columns) + len(computed)
+        brought = Brought(node.expressions, scan.relation, change.bound.scope, change.params, place)
+    extras = brought.outputs if brought is not None else []
+    positions = tuple(i for i, column in enumerate(table.columns) if not column.dropped)
+    query = change.query([*columns_of(scan), *computed, *extras], refusal.reason)
+    matches = ColumnarMatches(table, query, positions)
+    if brought is not None:
+        return matches, brought.returning(matches.computed[len(computed) :])
+    returning = bind_returning(change.tree, table, change.params, alias)
+    matches.use(query.within(change.params.types))
+    return matches, returning
 
 
 _KNOWN = {"this", "using", "on", "whens", "with_"}

@@ -6,14 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.bind import bind_query
+from herdpy_sql.bind.changes import ChangeBinder
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
+from herdpy_sql.plan.own import LEAVES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from sqlglot import expressions as exp
 
+    from herdpy_sql.bind.nodes import Output
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Row
     from herdpy_sql.expr.nodes import Expr
@@ -115,5 +118,57 @@ def bound_select(bound: PlannedQuery, reason: str) -> ColumnarSelect:
     """The columnar plan of a bound query. SqlError."""
     from herdpy_sql.columnar.translate import emitted
 
-    query = emitted(bound.tree, bound.query, bound.binder)
+    query = emitted(bound.query, bound.binder)
     return ColumnarSelect(query, reason, tuple(bound.notes or ()))
+
+
+class PlannedChange:
+    """A statement that changes rows, whose expressions are bound once, whichever engine is to compute them.
+
+    Attributes:
+        tree: the statement; one about the system catalog names what is handed over.
+        bound: what binds it.
+        params: of the statement.
+        notes: the trees of its clauses, where ``settings.verbose`` asks for them.
+        is_of_system: it is about the system catalog, so own plans do not run it.
+    """
+
+    def __init__(
+        self,
+        tree: exp.Expression,
+        catalog: Catalog,
+        settings: PlanSettings,
+        parts: Iterable[exp.Expression | None],
+    ) -> None:
+        """``parts`` are what may name something of the system's: all but the target. SqlError."""
+        given = [one for one in parts if one is not None and not isinstance(one, LEAVES)]
+        self._system = settings.system_parts(tree, catalog, given) if given else None
+        self.is_of_system = self._system is not None
+        self.tree = tree if self._system is None else self._system.tree
+        self.params = settings.params()
+        self.notes: list[tuple[str, Expr]] | None = [] if settings.verbose else None
+        self.bound = ChangeBinder(
+            self.tree,
+            catalog,
+            self.params,
+            given=settings.given if self._system is None else self._system.given,
+            notes=self.notes,
+        )
+
+    def trees(self, returned: Sequence[tuple[str, Expr]]) -> tuple[tuple[str, Expr], ...]:
+        """The trees of its clauses and of what RETURNING gives, where they are asked for."""
+        if self.notes is None:
+            return ()
+        return (*self.notes, *((f"Output: {name}", expr) for name, expr in returned))
+
+    def query(self, outputs: list[Output], reason: str) -> Plan:
+        """The plan of the query that gives ``outputs``, by the columnar engine; its untyped columns are TEXT.
+
+        SqlError.
+        """
+        from herdpy_sql.columnar.translate import emitted
+
+        query = self.bound.query(outputs)
+        query.settle((), self.params)
+        found = emitted(query, self.bound.binder, context=self.is_of_system)
+        return ColumnarSelect(found, reason) if self._system is None else self._system.plan(found)

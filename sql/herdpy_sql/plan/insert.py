@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.bind.changes import computed_output
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
@@ -34,7 +35,8 @@ from herdpy_sql.execute.insert import (
     OnConflict,
     make_maker,
 )
-from herdpy_sql.expr import Params, bind, compile_expr, split_conjuncts
+from herdpy_sql.expr import Params, compile_expr, split_conjuncts
+from herdpy_sql.expr.binding import typed_as
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.assignment import (
@@ -47,7 +49,7 @@ from herdpy_sql.plan.assignment import (
     target_positions,
 )
 from herdpy_sql.plan.clauses import condition
-from herdpy_sql.plan.columnar import columnar_select
+from herdpy_sql.plan.columnar import PlannedChange
 from herdpy_sql.plan.indexes import implies, indexed_expression, substituted
 from herdpy_sql.plan.own import Refusal, query_within, refusal_of
 from herdpy_sql.plan.returning import bind_returning, target_name
@@ -60,6 +62,7 @@ from herdpy_sql.types import TEXT, SqlType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from herdpy_sql.bind.nodes import Output
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.base import Compiled
     from herdpy_sql.execute.insert import Maker
@@ -86,7 +89,7 @@ def bind_insert(
     targets = target_positions(table, tree.this.expressions if isinstance(tree.this, exp.Schema) else None)
     source = tree.args.get("expression")
     params = settings.params()
-    places = None
+    places = change = None
     if isinstance(source, exp.Subquery) and not any(
         value for key, value in source.args.items() if key != "this"
     ):
@@ -94,15 +97,13 @@ def bind_insert(
     if any(column.identity for column in table.columns):
         _check_overriding(tree, table, targets, source)
     if isinstance(source, exp.Values):
-        listed = isinstance(tree.this, exp.Schema)
-        rows: list[dict[int, Expr]] | Refusal = Refusal("WITH")
-        if tree.args.get("with_") is None:
-            rows = _values_rows(table, targets, source.expressions, params, listed=listed)
-        if isinstance(rows, Refusal):
-            return _from_values(tree, table, targets, source, catalog, settings, rows.reason)
-        often = len(rows) == 1 and len(params.types) > 0
-        makers = tuple(_maker(table, bound, often=often) for bound in rows)
-        places = _places(table, targets, source.expressions[0], len(params.types)) if often else None
+        values = _Values(tree, table, targets, source, catalog, settings)
+        if values.refusal is not None:
+            return values.columnar_plan(settings)
+        change, params = values.change, values.change.params
+        makers = values.own_makers()
+        if values.is_parametrized:
+            places = _places(table, targets, source.expressions[0], len(params.types))
     elif source is None:
         makers = (_maker(table, {}, often=False),)
     else:
@@ -112,9 +113,14 @@ def bind_insert(
     if isinstance(returning, Refusal):
         return returning
     columns, project = returning.columns, returning.project
-    if conflict is not None:
-        return ConflictPlan(table, makers, conflict, params.types, columns, project)
-    return InsertPlan(table, makers, tuple(params.types), columns, project, places)
+    plan: Plan = (
+        InsertPlan(table, makers, params.types, columns, project, places)
+        if conflict is None
+        else ConflictPlan(table, makers, conflict, params.types, columns, project)
+    )
+    if change is not None:
+        plan.bound = change.trees(returning.outputs)
+    return plan
 
 
 def _check_overriding(tree: exp.Insert, table: Table, targets: Sequence[int], source: object) -> None:
@@ -159,26 +165,101 @@ def _not_default(name: str) -> SqlError:
     )
 
 
-def _values_rows(
-    table: Table, targets: list[int], rows: Sequence[exp.Expression], params: Params, *, listed: bool
-) -> list[dict[int, Expr]] | Refusal:
-    """For each row of VALUES what is given, by position; DEFAULT is not. Or why it is not ours."""
-    scope = Scope(clause="VALUES" if len(rows) > 1 else "VALUES of one row")
-    found: list[dict[int, Expr]] = []
-    for items in checked_rows(targets, rows, listed=listed):
-        bound: dict[int, Expr] = {}
-        for position, node in zip(targets, items, strict=False):
+class _Values:
+    """The rows of VALUES, bound once.
+
+    Attributes:
+        rows: for each row what is given, by position, as it is stored; DEFAULT is not. Whole if own plans
+            compute all of it.
+        refusal: why they do not.
+    """
+
+    def __init__(
+        self,
+        tree: exp.Insert,
+        table: Table,
+        targets: list[int],
+        source: exp.Values,
+        catalog: Catalog,
+        settings: PlanSettings,
+    ) -> None:
+        """SqlError."""
+        self._table, self._targets = table, targets
+        self._listed = isinstance(tree.this, exp.Schema)
+        rows = self._rows(source)
+        nodes = [node for row in rows for node in row]
+        self.change = change = PlannedChange(tree, catalog, settings, [*nodes, tree.args.get("with_")])
+        self.refusal: Refusal | None = Refusal("WITH") if change.bound.select.with_queries else None
+        if change.is_of_system:
+            self.refusal = Refusal("the system catalog")
+            rows = self._rows(values_of(change.tree))
+        self.rows: list[dict[int, Expr]] = []
+        self._bound: list[list[tuple[int, Expr]]] = []
+        clause = "VALUES" if len(rows) > 1 else "VALUES of one row"
+        for row in rows:
+            self._bind(row, clause)
+
+    def _rows(self, source: exp.Values) -> list[list[exp.Expression]]:
+        return list(checked_rows(self._targets, source.expressions, listed=self._listed))
+
+    def _bind(self, row: Sequence[exp.Expression], clause: str) -> None:
+        """Bind one row."""
+        table, change = self._table, self.change
+        stored: dict[int, Expr] = {}
+        bound: list[tuple[int, Expr]] = []
+        for position, node in zip(self._targets, row, strict=False):
             if is_default(node):
                 continue
             refuse_generated(table, position)
-            if refusal := query_within(node):
-                return refusal
-            value = bind(node, scope, params, table.columns[position].type)
-            if refusal := refusal_of([value]):
-                return refusal
-            bound[position] = assigned(table, position, value, params)
-        found.append(bound)
-    return found
+            value = change.bound.value(node, clause)
+            bound.append((position, value))
+            self.refusal = self.refusal or refusal_of([value])
+            if self.refusal is None:
+                value = typed_as(value, table.columns[position].type, change.params)
+                stored[position] = assigned(table, position, value, change.params)
+        self.rows.append(stored)
+        self._bound.append(bound)
+
+    def columnar_plan(self, settings: PlanSettings) -> Plan | Refusal:
+        """INSERT of values that the columnar engine has to compute: all of them in one row."""
+        assert self.refusal is not None
+        if settings.engine == "own":
+            raise SqlError("0A000", f"own plans do not support {self.refusal.reason}")
+        table, change = self._table, self.change
+        outputs: list[Output] = []
+        places: list[list[tuple[int, int]]] = []
+        for row in self._bound:
+            places.append([(len(outputs) + i, position) for i, (position, _) in enumerate(row)])
+            for position, value in row:
+                outputs.append(computed_output(value, table.columns[position].type, change.params))
+                self._note(position, outputs[-1].expr)
+        plan = change.query(outputs, self.refusal.reason)
+        made = [from_columns(table, one, plan.columns or (), change.params) for one in places]
+        assert isinstance(change.tree, exp.Insert)
+        return _select_plan(change.tree, table, self._targets, plan, FromOneRow(tuple(made)), change)
+
+    def own_makers(self) -> tuple[Maker, ...]:
+        """What makes the rows, if own plans compute all of it."""
+        for row in self.rows if self.change.notes is not None else ():
+            for position, value in row.items():
+                self._note(position, value)
+        often = self.is_parametrized
+        return tuple([_maker(self._table, row, often=often) for row in self.rows])
+
+    @property
+    def is_parametrized(self) -> bool:
+        """Whether it is one row, of parameters among others."""
+        return len(self.rows) == 1 and len(self.change.params.types) > 0
+
+    def _note(self, position: int, value: Expr) -> None:
+        if self.change.notes is not None:
+            self.change.notes.append((f"Value of {self._table.columns[position].name}:", value))
+
+
+def values_of(tree: exp.Expression) -> exp.Values:
+    """The VALUES of an INSERT, which may stand in parentheses."""
+    source = tree.args["expression"]
+    return source.this if isinstance(source, exp.Subquery) else source  # type: ignore[no-any-return]
 
 
 def checked_rows(
@@ -272,37 +353,6 @@ def _with(tree: exp.Insert, source: exp.Expression) -> exp.Expression:
     return query
 
 
-def _from_values(
-    tree: exp.Insert,
-    table: Table,
-    targets: list[int],
-    source: exp.Values,
-    catalog: Catalog,
-    settings: PlanSettings,
-    reason: str,
-) -> Plan | Refusal:
-    """INSERT ... VALUES with expressions that the columnar engine has to compute: all in one row."""
-    asked: list[exp.Expression] = []
-    types: list[SqlType] = []
-    places: list[list[tuple[int, int]]] = []
-    for row in checked_rows(targets, source.expressions, listed=isinstance(tree.this, exp.Schema)):
-        places.append([])
-        for position, node in zip(targets, row, strict=False):
-            if not is_default(node):
-                places[-1].append((len(asked), position))
-                asked.append(node.copy())
-                types.append(table.columns[position].type)
-    query = exp.Select(expressions=asked)
-    given = tree.args.get("with_")
-    if given is not None:
-        query.set("with_", given.copy())
-    if settings.engine == "own":
-        raise SqlError("0A000", f"own plans do not support {reason}")
-    plan = columnar_select(query, catalog, settings, reason, types)
-    made = [from_columns(table, one, plan.columns or (), settings.params()) for one in places]
-    return _select_plan(tree, table, targets, plan, FromOneRow(tuple(made)))
-
-
 def from_columns(
     table: Table, places: list[tuple[int, int]], columns: Sequence[OutputColumn], params: Params
 ) -> FromQuery:
@@ -327,9 +377,14 @@ def from_columns(
 
 
 def _select_plan(
-    tree: exp.Insert, table: Table, targets: Sequence[int], plan: Plan, convert: FromQuery | FromOneRow
+    tree: exp.Insert,
+    table: Table,
+    targets: Sequence[int],
+    plan: Plan,
+    convert: FromQuery | FromOneRow,
+    change: PlannedChange | None = None,
 ) -> Plan | Refusal:
-    """The plan with what is common to all that insert the rows of a query."""
+    """The plan with what is common to all that insert the rows of a query; ``change`` has trees of values."""
     params = Params(plan.param_types)
     conflict = _conflict(tree, table, targets, params)
     returning = bind_returning(tree, table, params)
@@ -337,9 +392,14 @@ def _select_plan(
         return returning
     output, project = returning.columns, returning.project
     plan = plan.within(params.types)
-    if conflict is not None:
-        return ConflictSelectPlan(table, plan, convert, conflict, output, project, params.types)
-    return InsertSelectPlan(table, plan, convert, output, project, params.types)
+    made: Plan = (
+        InsertSelectPlan(table, plan, convert, output, project, params.types)
+        if conflict is None
+        else ConflictSelectPlan(table, plan, convert, conflict, output, project, params.types)
+    )
+    if change is not None:
+        made.bound = change.trees(returning.outputs)
+    return made
 
 
 def _conflict(tree: exp.Insert, table: Table, targets: Sequence[int], params: Params) -> OnConflict | None:

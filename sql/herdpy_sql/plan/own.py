@@ -44,12 +44,13 @@ def refusal_of(exprs: Iterable[Expr]) -> Refusal | None:
 def query_within(*nodes: exp.Expression | None) -> Refusal | None:
     """Why a statement is not bound for own plans: there is a query in what it writes."""
     for node in nodes:
-        if node is not None and not isinstance(node, _LEAVES) and node.find(exp.Query, exp.Values):
+        if node is not None and not isinstance(node, LEAVES) and node.find(exp.Query, exp.Values):
             return Refusal("subquery")
     return None
 
 
-_LEAVES = (exp.Literal, exp.Parameter, exp.Null, exp.Boolean)
+LEAVES = (exp.Literal, exp.Parameter, exp.Null, exp.Boolean)
+"""Expressions that have no parts."""
 
 
 def own(expr: Expr, what: str) -> Expr:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
@@ -12,6 +13,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr.nodes import NotColumnar
 from herdpy_sql.expr.typenames import ENUM, builtin
+from herdpy_sql.library import ROUTINES
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
@@ -32,13 +34,13 @@ from herdpy_sql.plan.rules import with_references
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import own_select
 from herdpy_sql.plan.sequences import sequence_select, settle_calls, takes_from_sequences
-from herdpy_sql.plan.settings import Engine, PlanSettings
+from herdpy_sql.plan.settings import Engine, PlanSettings, SystemParts
 from herdpy_sql.plan.views import expand, has_views, through_view
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
 from herdpy_sql.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
@@ -47,11 +49,13 @@ if TYPE_CHECKING:
 
 _NAMED_TYPES = frozenset({exp.DataType.Type.NAME, exp.DataType.Type.USERDEFINED})
 _NAMED_THINGS = (
-    exp.Anonymous, exp.Dot, exp.Operator, exp.ObjectIdentifier, exp.CurrentUser, exp.SessionUser,
+    exp.Dot, exp.Operator, exp.ObjectIdentifier, exp.CurrentUser, exp.SessionUser,
     exp.CurrentRole, exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentSchema, exp.CurrentSchemas,
     exp.CurrentVersion,
 )  # fmt: skip
-"""Nodes that name a function or an operator, or are functions of the session."""
+"""Nodes that name a function or an operator by its schema, or are functions of the session."""
+_SESSION_WORDS = frozenset({"user", "current_role"})
+"""Those that are read as columns."""
 _OF_TABLES: dict[str, Callable[[Command, Catalog], Plan]] = {
     "LOCK": lock_table_plan,
     "ALTER TABLE": plan_alter,
@@ -81,9 +85,10 @@ def prepare(
     preset = tuple(one or UNKNOWN for one in param_types)
     statement = described(statement)
     try:
-        return _prepare(
-            statement, catalog, PlanSettings(engine, scan_only, preset, system_query=_system_query)
+        settings = PlanSettings(
+            engine, scan_only, preset, system_query=_system_query, system_parts=_system_parts
         )
+        return _prepare(statement, catalog, settings)
     except RecursionError as error:
         raise SqlError("54001", "stack depth limit exceeded") from error
     except SqlError as error:
@@ -201,24 +206,40 @@ def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: PlanSett
 def _may_concern_system(tree: exp.Expression, catalog: Catalog) -> bool:
     """Whether a name in it may be the system's; so most statements need not load what knows those names."""
     for node in tree.walk():
-        if isinstance(node, _NAMED_THINGS):
-            return True
-        if isinstance(node, exp.Table):
-            if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
-                return True
-            if not isinstance(catalog.find(None, name_of(node.this)), Table):
-                return True
-        elif isinstance(node, exp.Column):
-            if node.name.lower() == "user":
-                return True
-        elif isinstance(node, exp.DataType) and _may_be_system_type(node):
+        judge = _judge_of(type(node))  # type: ignore[arg-type]  # mypy: nodes hash, so classes do not
+        if judge is not None and judge(node, catalog):
             return True
     return False
 
 
-def _may_be_system_type(node: exp.DataType) -> bool:
+@functools.cache
+def _judge_of(kind: type) -> Callable[[Any, Catalog], bool] | None:
+    """What says of nodes of this class whether they may name something of the system's; None: they do not."""
+    return next((judge for one, judge in _JUDGES if issubclass(kind, one)), None)
+
+
+def _may_be_system_table(node: exp.Table, catalog: Catalog) -> bool:
+    if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
+        return True
+    return not isinstance(catalog.find(None, name_of(node.this)), Table)
+
+
+def _may_be_system_call(node: exp.Anonymous, catalog: Catalog) -> bool:
+    return any(one.context for one in ROUTINES.get(str(node.this).lower(), ()))
+
+
+def _may_be_system_type(node: exp.DataType, catalog: Catalog) -> bool:
     """Whether a type is named that is neither built in nor an ENUM."""
     return node.this in _NAMED_TYPES and node.args.get(ENUM) is None and builtin(node) is None
+
+
+_JUDGES: tuple[tuple[type | tuple[type, ...], Callable[[Any, Catalog], bool]], ...] = (
+    (_NAMED_THINGS, lambda node, catalog: True),
+    (exp.Anonymous, _may_be_system_call),
+    (exp.Table, _may_be_system_table),
+    (exp.Column, lambda node, catalog: node.name.lower() in _SESSION_WORDS),
+    (exp.DataType, _may_be_system_type),
+)
 
 
 def _system_query(
@@ -233,6 +254,18 @@ def _system_query(
     from herdpy_sql.system import concerns, system_select  # loads DuckDB, as ``columnar`` does
 
     return system_select(tree, catalog, param_types, targets) if concerns(tree, catalog) else None
+
+
+def _system_parts(
+    tree: exp.Expression, catalog: Catalog, parts: Iterable[exp.Expression]
+) -> SystemParts | None:
+    """See ``PlanSettings.system_parts``."""
+    found = [one for one in parts if _may_concern_system(one, catalog)]
+    if not found:
+        return None
+    from herdpy_sql.system import SystemStatement, concerns  # loads DuckDB
+
+    return SystemStatement(tree, catalog) if any(concerns(one, catalog) for one in found) else None
 
 
 def query_plan(

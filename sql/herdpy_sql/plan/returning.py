@@ -1,34 +1,37 @@
 """RETURNING: its columns, and the function that makes them of a row that a statement wrote.
 
-``bind_returning`` binds it over the target. Of UPDATE ... FROM and DELETE ... USING the query that finds the
-rows also gives what RETURNING takes of the other tables (:class:`Brought`), and ``bind_brought`` binds
-RETURNING over the target and a relation of those columns. RETURNING that only the columnar engine can compute
-is refused (:class:`~herdpy_sql.plan.own.Refusal`), and ``writable`` makes a query of it.
+``bind_returning`` binds it over the target. Of UPDATE ... FROM and DELETE ... USING it is bound over all
+tables, and the query that finds the rows also gives what it takes of the others (:class:`Brought`). RETURNING
+that only the columnar engine can compute is refused (:class:`~herdpy_sql.plan.own.Refusal`), and ``writable``
+makes a query of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from sqlglot import expressions as exp
 
-from herdpy_sql.catalog import Table
+from herdpy_sql.bind.nodes import Output
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import Params
-from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.expr import rebuild
+from herdpy_sql.expr.nodes import ColumnRef, walk
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
 from herdpy_sql.plan.own import Refusal
-from herdpy_sql.plan.scope import name_of, quoted
+from herdpy_sql.plan.scope import name_of
 
 if TYPE_CHECKING:
-    from herdpy_sql.execute.insert import Project
+    from collections.abc import Sequence
 
-BROUGHT = "__brought"
-ColumnsOf = Callable[[list[exp.Expression]], Sequence[OutputColumn]]
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.execute.insert import Project
+    from herdpy_sql.expr import Params
+    from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.expr.scope import TableRelation
 
 
 def target_name(tree: exp.Expression, table: Table) -> str:
@@ -40,10 +43,15 @@ def target_name(tree: exp.Expression, table: Table) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """RETURNING: its columns, and the function that makes them of a row; None where it is not there."""
+    """RETURNING: its columns, and the function that makes them of a row; None where it is not there.
+
+    Attributes:
+        outputs: the columns' names and typed trees.
+    """
 
     columns: tuple[OutputColumn, ...] | None = None
     project: Project | None = None
+    outputs: Sequence[tuple[str, Expr]] = ()
 
 
 def bind_returning(
@@ -58,79 +66,59 @@ def bind_returning(
     outputs = bind_outputs(node.expressions, scope, params)
     if isinstance(outputs, Refusal):
         return outputs
-    return Returning(output_columns(outputs, scope), project([expr for _, expr in outputs]))
+    return Returning(output_columns(outputs, scope), project([expr for _, expr in outputs]), outputs)
 
 
-@dataclass
 class Brought:
-    """RETURNING, taken apart.
+    """RETURNING over the target and other tables, which the query of the rows gives columns of.
 
     Attributes:
-        columns_of: the columns of a query for some expressions over the statement's tables.
-        count: columns that the query of rows has behind the target's, so far.
-        extras: what it shall give besides those.
-        expressions: RETURNING over the target and BROUGHT.
+        outputs: what the query has to give besides, behind the columns that it gives already.
     """
 
-    table: Table
-    alias: str
-    columns_of: ColumnsOf
-    count: int
-    extras: list[exp.Expression] = field(default_factory=list)
-    expressions: list[exp.Expression] = field(default_factory=list)
-    _places: dict[str, int] = field(default_factory=dict)
+    def __init__(
+        self, nodes: Sequence[exp.Expression], target: TableRelation, scope: Scope, params: Params, first: int
+    ) -> None:
+        """``first`` is the place in the row, behind the table's columns, of the first of ``outputs``.
 
-    def add(self, node: exp.Expression) -> None:
-        """One more expression of RETURNING; SqlError as binding its columns raises."""
-        if isinstance(node, exp.Star):
-            self.expressions.append(exp.Column(this=exp.Star(), table=quoted(self.alias)))
-            self._star(node, len(self.table.visible))
-        elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-            if name_of(node.args["table"]) == self.alias:
-                self.expressions.append(node)
-            else:
-                self._star(node, 0)
-        else:
-            name = node.alias if isinstance(node, exp.Alias) else output_name(node)
-            inner = node.this if isinstance(node, exp.Alias) else node
-            found = inner.copy().transform(self._rewritten)
-            self.expressions.append(exp.Alias(this=found, alias=quoted(name)))
+        Raises SqlError, 0A000 for what own plans do not compute.
+        """
+        scope.clause = "RETURNING"
+        bound = bind_outputs(nodes, scope, params)
+        if isinstance(bound, Refusal):
+            raise SqlError("0A000", f"RETURNING: {bound.reason} is not supported")
+        self._returned = bound
+        self._target, self._scope, self._first = target, scope, first
+        self._places: dict[ColumnRef, int] = {}
+        for _, expr in bound:
+            for one in walk(expr):
+                if isinstance(one, ColumnRef) and not self._is_target(one):
+                    self._places.setdefault(one, len(self._places))
+        self.outputs = [Output(one.name, one) for one in self._places]
 
-    def _star(self, node: exp.Expression, skipped: int) -> None:
-        columns = self.columns_of([node])
-        self.extras.append(node)
-        for i, column in enumerate(columns[skipped:], self.count + skipped):
-            self.expressions.append(exp.Alias(this=_brought(i), alias=quoted(column.name)))
-        self.count += len(columns)
+    def returning(self, columns: Sequence[OutputColumn]) -> Returning:
+        """RETURNING over the target's row and what the query gave of ``outputs``, which are ``columns``."""
 
-    def _rewritten(self, node: exp.Expression) -> exp.Expression:
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            return node
-        qualifier = node.args.get("table")
-        if qualifier is not None and name_of(qualifier) == self.alias:
-            return node
-        if qualifier is None:
-            self.columns_of([node])  # raises where it might be one or the other
-            if name_of(node.this) in self.table.positions:
-                return node
-        text = node.sql("postgres")
-        if text not in self._places:
-            self._places[text] = self.count
-            self.extras.append(node)
-            self.count += 1
-        return _brought(self._places[text])
+        def placed(expr: Expr) -> Expr | None:
+            if not isinstance(expr, ColumnRef):
+                return None
+            if self._is_target(expr):
+                return replace(expr, index=expr.index - self._target.base)
+            place = self._places[expr]
+            return ColumnRef(columns[place].type, self._first + place, expr.name)
 
+        exprs = [rebuild(expr, placed) for _, expr in self._returned]
+        origins = [self._scope.origin(expr) for _, expr in self._returned]
+        return Returning(
+            tuple(
+                [
+                    OutputColumn(name, expr.type, origin)
+                    for (name, _), expr, origin in zip(self._returned, exprs, origins, strict=True)
+                ]
+            ),
+            project(exprs),
+            self._returned,
+        )
 
-def bind_brought(brought: Brought, computed: Sequence[OutputColumn], params: Params) -> Returning:
-    """As ``bind_returning``, over the target's row followed by what was ``computed`` besides."""
-    scope = Scope(clause="RETURNING")
-    scope.add_table(brought.alias, brought.table)
-    scope.add_listed(BROUGHT, [(f"c{i}", one.type, one.origin) for i, one in enumerate(computed)])
-    outputs = bind_outputs(brought.expressions, scope, params)
-    if isinstance(outputs, Refusal):
-        raise SqlError("0A000", f"RETURNING: {outputs.reason} is not supported")
-    return Returning(output_columns(outputs, scope), project([expr for _, expr in outputs]))
-
-
-def _brought(place: int) -> exp.Column:
-    return exp.column(quoted(f"c{place}"), table=quoted(BROUGHT))
+    def _is_target(self, column: ColumnRef) -> bool:
+        return self._target.base <= column.index < self._target.end

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from herdpy_sql.expr import Params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sqlglot import expressions as exp
 
@@ -24,7 +24,31 @@ if TYPE_CHECKING:
         [exp.Expression, Catalog, Sequence[SqlType], Sequence[SqlType | None] | None], Plan | None
     ]
 
+    FindSystem = Callable[[exp.Expression, Catalog, Iterable[exp.Expression]], "SystemParts | None"]
+
 Engine = Literal["auto", "own", "columnar"]
+
+
+class SystemParts(Protocol):
+    """A statement that changes rows and names what is the system's.
+
+    Attributes:
+        tree: the statement; it names what is handed over.
+        given: what is handed over with its query, by name.
+    """
+
+    tree: exp.Expression
+    given: dict[str, Given]
+
+    def plan(self, query: Any) -> Plan:
+        """The plan of the query for what the statement needs, as ``columnar`` has emitted it."""
+
+
+def _no_system_parts(
+    tree: exp.Expression, catalog: Catalog, parts: Iterable[exp.Expression]
+) -> SystemParts | None:
+    del tree, catalog, parts
+    return None
 
 
 def _no_system_query(
@@ -48,6 +72,7 @@ class PlanSettings:
         given: what WITH queries that change data give to the statement, by their names.
         system_query: the plan of a query with these types of parameters and targets where it is about the
             system catalog, else None.
+        system_parts: the statement, if those parts of it are about the system catalog, else None.
     """
 
     engine: Engine = "auto"
@@ -55,6 +80,7 @@ class PlanSettings:
     param_types: tuple[SqlType, ...] = ()
     given: Mapping[str, Given] = field(default_factory=dict)
     system_query: SystemQuery = _no_system_query
+    system_parts: FindSystem = _no_system_parts
     verbose: bool = False
 
     def params(self) -> Params:

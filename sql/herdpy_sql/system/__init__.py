@@ -20,7 +20,7 @@ stands above this package: it hands such queries over.
 """
 
 from herdpy_sql.system.catalog_query import CatalogQuery
-from herdpy_sql.system.select import SystemSelect, concerns, system_select
+from herdpy_sql.system.select import SystemSelect, SystemStatement, concerns, system_select
 from herdpy_sql.system.state import Activity, LocalState, RoleRow, ServerState
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "RoleRow",
     "ServerState",
     "SystemSelect",
+    "SystemStatement",
     "concerns",
     "system_select",
 ]

@@ -211,26 +211,9 @@ def catalog_query(
     targets: Sequence[SqlType | None] | None = None,
 ) -> CatalogQuery:
     """The query that a statement asks. SqlError, 0A000 for what the columnar engine has not."""
-    tree = tree.copy()
-    found = _Handed(catalog)
-    for node in list(tree.find_all(exp.Table)):
-        found.take(node)
-    for column in list(tree.find_all(exp.Column)):
-        if is_word(column):
-            column.replace(exp.Anonymous(this=column.name.lower()))
-    signals = take_signals(tree)
-    actions = take_actions(tree)
-    query = translate(tree, catalog, param_types, targets=targets, given=found.given, context=True)
-    read = {scan.table.id for scan in query.given}
-    return CatalogQuery(
-        query,
-        catalog,
-        {id_: one for id_, one in found.relations.items() if id_ in read},
-        {id_: one for id_, one in found.sequences.items() if id_ in read},
-        tuple(sorted(found.unqualified)),
-        actions,
-        signals,
-    )
+    found = NamedRelations(tree, catalog)
+    query = translate(found.tree, catalog, param_types, targets=targets, given=found.given, context=True)
+    return found.query(query)
 
 
 def is_word(column: exp.Column) -> bool:
@@ -239,17 +222,53 @@ def is_word(column: exp.Column) -> bool:
     return plain and not column.args.get("table") and column.name.lower() in _WORDS
 
 
-class _Handed:
-    """The relations of a statement that are handed over: filled as its tree is changed to name them."""
+def _is_set(column: exp.Expression) -> bool:
+    """Whether it is a column that UPDATE sets."""
+    return (
+        isinstance(column.parent, exp.EQ)
+        and column.arg_key == "this"
+        and (isinstance(column.parent.parent, exp.Update) and column.parent.arg_key == "expressions")
+    )
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+
+class NamedRelations:
+    """A statement over the catalog, and the relations that are handed over with the query for it.
+
+    Attributes:
+        tree: the statement; it names what is handed over, and its calls that change something are numbered.
+        given: what is handed over, by the names in ``tree``.
+    """
+
+    def __init__(self, tree: exp.Expression, catalog: Catalog) -> None:
+        """SqlError 0A000 for a call that changes something, of what is no constant or parameter."""
+        self.tree = tree.copy()
         self.given: dict[str, Given] = {}
-        self.relations: dict[int, SystemRelation] = {}
-        self.sequences: dict[int, CatalogObject] = {}
-        self.unqualified: set[str] = set()
+        self._catalog = catalog
+        self._relations: dict[int, SystemRelation] = {}
+        self._sequences: dict[int, CatalogObject] = {}
+        self._unqualified: set[str] = set()
+        for node in list(self.tree.find_all(exp.Table)):
+            self._take(node)
+        for column in list(self.tree.find_all(exp.Column)):
+            if is_word(column) and not _is_set(column):
+                column.replace(exp.Anonymous(this=column.name.lower()))
+        self._signals = take_signals(self.tree)
+        self._actions = take_actions(self.tree)
 
-    def take(self, node: exp.Table) -> None:
+    def query(self, query: ColumnarQuery) -> CatalogQuery:
+        """The query over the catalog that is bound and emitted as ``query``."""
+        read = {scan.table.id for scan in query.given}
+        return CatalogQuery(
+            query,
+            self._catalog,
+            {id_: one for id_, one in self._relations.items() if id_ in read},
+            {id_: one for id_, one in self._sequences.items() if id_ in read},
+            tuple(sorted(self._unqualified)),
+            self._actions,
+            self._signals,
+        )
+
+    def _take(self, node: exp.Table) -> None:
         """Have a table's node name the relation that is handed over, if it means one of the system's."""
         _name_relation(node)
         if not isinstance(node.this, exp.Identifier) or node.args.get("catalog"):
@@ -260,13 +279,13 @@ class _Handed:
         own = self._catalog.find(None if schema is None else name_of(schema), name)
         relation = find_relation(None if schema is None else name_of(schema), name)
         if isinstance(own, CatalogObject) and own.kind == "sequence":
-            given = _sequence_relation(own, _SEQUENCE_ID - len(self.sequences))
-            self.sequences[given.table.id] = own
+            given = _sequence_relation(own, _SEQUENCE_ID - len(self._sequences))
+            self._sequences[given.table.id] = own
         elif relation is not None and (schema is not None or not isinstance(own, Table)):
             given = _relation(relation)
-            self.relations[given.table.id] = relation
+            self._relations[given.table.id] = relation
             if schema is None:
-                self.unqualified.add(name)
+                self._unqualified.add(name)
         else:
             return
         self.given[given.name] = given

@@ -22,6 +22,7 @@ from herdpy_sql.plan.scope import name_of
 from herdpy_sql.system.catalog_query import (
     RELATION_FUNCTIONS,
     CatalogQuery,
+    NamedRelations,
     catalog_query,
     is_common,
     is_word,
@@ -31,6 +32,7 @@ from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.columnar.query import ColumnarQuery
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
@@ -75,6 +77,14 @@ def system_select(
 ) -> SystemSelect:
     """The plan of a query over the catalog. SqlError 42P01, 42703, 42883, 0A000 and so on."""
     return SystemSelect(catalog_query(tree, catalog, param_types, targets))
+
+
+class SystemStatement(NamedRelations):
+    """A statement over the catalog that is bound elsewhere: UPDATE, DELETE or INSERT."""
+
+    def plan(self, query: ColumnarQuery) -> SystemSelect:
+        """The plan of the query for what the statement needs."""
+        return SystemSelect(self.query(query))
 
 
 def concerns(tree: exp.Expression, catalog: Catalog) -> bool:

@@ -40,8 +40,8 @@ from herdpy_server.pgwire.client_statements import BindPattern
 from herdpy_server.pgwire.connection import ClientConnection
 from herdpy_server.serving.driver import Run
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.block_statements import BlockStatement, RowInsert, RowRead, RowUpdate
 from herdpy_server.sessions.binding import Binding
+from herdpy_server.sessions.block_statements import BlockStatement, RowInsert, RowRead, RowUpdate
 from herdpy_server.tablespace import LockTable, Tablespace
 from herdpy_sql.plan import Plan
 from tests.house.watched_calls import is_ours, watched

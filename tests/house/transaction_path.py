@@ -232,7 +232,7 @@ def _connected(counted: Counted) -> Iterator[Client]:
     """A client of a new server, whose tables are made. Its loop writes the log, however slow the disk is:
     what a thread does after its answer would belong to the next statement."""
     with (
-        patch.multiple(write_place, FEWEST=0, QUICK_S=60.0, STALL_S=60.0),
+        patch.multiple(write_place, FEWEST=0, SAMPLE=1, QUICK_S=60.0, SLOW_S=60.0),
         tempfile.TemporaryDirectory() as directory,
         thread_server(Path(directory) / "db") as server,
     ):

@@ -8,7 +8,7 @@ port of PostgreSQL's protocol, too (``subscription``), and they are taken there 
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from herdpy.rpc.subscription import subscribed
 
 _NUMBERS = struct.Struct(">qqq")
 _MESSAGE = struct.Struct(">qqqI")
+_LENGTH = struct.Struct(">I")
 
 
 class LacReport(NamedTuple):
@@ -30,33 +31,49 @@ class LacReport(NamedTuple):
     Attributes:
         epoch: of its term.
         confirmed: every entry of the log up to this one is confirmed.
+        entries: the last ones up to there, as they are in their ledger; as many as were at hand.
     """
 
     epoch: int
     confirmed: LSN
+    entries: tuple[bytes, ...] = ()
 
     def checksum(self, log_id: str) -> int:
         """What is sent with it, of the log with this id."""
-        checksum: int = crc32c(log_id.encode() + _NUMBERS.pack(self.epoch, *self.confirmed))
+        numbers = _NUMBERS.pack(self.epoch, *self.confirmed)
+        checksum: int = crc32c(b"".join((log_id.encode(), numbers, self._framed_entries())))
         return checksum
+
+    def _framed_entries(self) -> bytes:
+        return b"".join([_LENGTH.pack(len(entry)) + entry for entry in self.entries])
 
     def encode(self, log_id: str) -> bytes:
         """As it is sent over a connection of its own."""
-        return _MESSAGE.pack(self.epoch, *self.confirmed, self.checksum(log_id))
+        return _MESSAGE.pack(self.epoch, *self.confirmed, self.checksum(log_id)) + self._framed_entries()
 
     @classmethod
     def decode(cls, data: bytes, log_id: str) -> LacReport:
         """What :meth:`encode` made. RemoteError DATA_LOSS: it is damaged, or of another log."""
-        if len(data) != _MESSAGE.size:
+        if len(data) < _MESSAGE.size:
             raise _damaged()
-        epoch, ledger_id, entry_id, checksum = _MESSAGE.unpack(data)
-        return cls(epoch, LSN(ledger_id, entry_id)).checked(checksum, log_id)
+        epoch, ledger_id, entry_id, checksum = _MESSAGE.unpack_from(data)
+        # Checked first: the lengths of entries are believed only then.
+        if checksum != crc32c(b"".join((log_id.encode(), data[: _NUMBERS.size], data[_MESSAGE.size :]))):
+            raise _damaged()
+        return cls(epoch, LSN(ledger_id, entry_id), tuple(_entries(data, _MESSAGE.size)))
 
     def checked(self, checksum: int, log_id: str) -> LacReport:
         """The report, which came with this checksum. RemoteError DATA_LOSS, as :meth:`decode`."""
         if checksum != self.checksum(log_id):
             raise _damaged()
         return self
+
+
+def _entries(data: bytes, at: int) -> Iterator[bytes]:
+    while at < len(data):
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + length
+        yield data[at - length : at]
 
 
 def _damaged() -> RemoteError:

@@ -12,6 +12,7 @@ import pytest
 from herdpy.bookkeeper.errors import NoSuchEntryError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
 from herdpy.bookkeeper.read import LedgerReader
+from herdpy.bookkeeper.read.polls import MAX_AHEAD
 from herdpy.bookkeeper.read.reader import HURRIED_LOOKS, Tail
 from herdpy.bookkeeper.read.view import LedgerView
 from tests.bookkeeper.reader_fakes import SETTINGS, Ledger, run, sealed
@@ -76,6 +77,73 @@ def test_many_entries_are_fetched_at_once() -> None:
             it.reader.report(40, SILENT_S)
             await it.follower.until(41)
             assert now() - reported < 0.1 + 0.01
+
+    run(program)
+
+
+# Entries that come with a report.
+
+
+def read_from_bookies(it: Followed) -> int:
+    return sum(len(bookie.asked) for bookie in it.ledger.bookies)
+
+
+def given_to(it: Followed) -> list[bytes]:
+    return [entry.data for entry in it.follower.entries]
+
+
+@pytest.mark.parametrize("pace_s", PACES)
+def test_entries_that_come_with_a_report_are_read_from_no_bookie(pace_s: float | None) -> None:
+    async def program() -> None:
+        async with followed(pace_s) as it:
+            asked = read_from_bookies(it)
+            for last in range(3, 200, 3):
+                it.reader.give(last - 2, [b"given %d" % one for one in range(last - 2, last + 1)])
+                await asyncio.sleep(0.05)
+                assert it.follower.ids[-1] == last - 3  # they are not confirmed yet
+                it.reader.report(last, SILENT_S)
+                await it.follower.until(last + 1)
+            assert it.follower.ids == list(range(199))
+            assert given_to(it)[1:] == [b"given %d" % one for one in range(1, 199)]
+            assert read_from_bookies(it) == asked
+            assert it.questions == 0
+
+    run(program)
+
+
+def test_what_did_not_come_along_is_read_up_to_what_did() -> None:
+    async def program() -> None:
+        async with followed() as it:
+            it.ledger.write(1, 299)
+            asked = read_from_bookies(it)
+            for last in range(99, 300, 100):
+                it.reader.give(last - 9, [b"given"] * 10)
+                it.reader.report(last, SILENT_S)
+                await it.follower.until(last + 1)
+            assert it.follower.ids == list(range(300))
+            given = [at for at, data in enumerate(given_to(it)) if data == b"given"]
+            assert given == [*range(90, 100), *range(190, 200), *range(290, 300)]
+            assert read_from_bookies(it) == asked + 299 - 30
+
+    run(program)
+
+
+def test_more_than_there_is_room_for_and_what_was_taken_before_change_nothing() -> None:
+    async def program() -> None:
+        async with followed() as it:
+            it.ledger.write(1, 500)
+            it.reader.give(0, [b"late"])
+            it.reader.give(1, [b"given"] * 500)
+            it.reader.report(500, SILENT_S)
+            await it.follower.until(501)
+            assert it.follower.ids == list(range(501))
+            assert given_to(it).count(b"given") == MAX_AHEAD
+            it.reader.give(1, [b"late"] * 500)
+            it.reader.give(501, [b"given"])
+            it.reader.report(501, SILENT_S)
+            await it.follower.until(502)
+            assert given_to(it)[-1] == b"given"
+            assert b"late" not in given_to(it)
 
     run(program)
 

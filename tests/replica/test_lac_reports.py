@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -59,6 +59,9 @@ class Log:
             self._moved.clear()
         return self.lac
 
+    def recent_entries(self, after: LSN, upto: LSN) -> tuple[bytes, ...]:
+        return tuple(b"entry %d" % entry_id for entry_id in range(after.entry_id + 1, upto.entry_id + 1))
+
     def move(self, lac: LSN, failure: LogError | None = None) -> None:
         self.lac, self.failure = lac, failure
         self._moved.set()
@@ -68,17 +71,20 @@ def test_the_first_after_a_pause_is_reported_at_once_and_many_together() -> None
     async def program() -> None:
         log = Log()
         reports = reports_of(log, 7)
-        assert await anext(reports) == (7, LSN(1, 0))
+        assert await anext(reports) == (7, LSN(1, 0), ())
         await asyncio.sleep(REPORT_S)
         moved = now()
         asyncio.get_running_loop().call_later(0.1, log.move, LSN(1, 1))
-        assert await anext(reports) == (7, LSN(1, 1))
+        assert await anext(reports) == (7, LSN(1, 1), (b"entry 1",))
         assert now() - moved == pytest.approx(REPORT_S + 0.1, abs=REPORT_S)
         for entry in range(2, 1002):
             asyncio.get_running_loop().call_later(entry / 1000, log.move, LSN(1, entry))
         began, count = now(), 0
-        while (await anext(reports)).confirmed < (1, 1001):
+        entries: list[bytes] = []
+        while not entries or entries[-1] != b"entry 1001":
+            entries += (await anext(reports)).entries
             count += 1
+        assert entries == [b"entry %d" % entry_id for entry_id in range(2, 1002)]
         assert count <= (now() - began) / REPORT_S + 1
         await reports.aclose()
 
@@ -90,10 +96,10 @@ def test_nothing_new_is_reported_now_and_then_and_the_end_of_the_log_ends_the_re
         log = Log()
         reports = reports_of(log, 7)
         began = now()
-        assert [await anext(reports) for _ in range(5)] == [(7, LSN(1, 0))] * 5
+        assert [await anext(reports) for _ in range(5)] == [(7, LSN(1, 0), ())] * 5
         assert now() - began == pytest.approx(4 * (HEARTBEAT_S + REPORT_S))
         asyncio.get_running_loop().call_later(0.1, log.move, LSN(1, 1), LogClosedError("it is closed"))
-        assert [one async for one in reports] == [(7, LSN(1, 1))]
+        assert [one async for one in reports] == [(7, LSN(1, 1), (b"entry 1",))]
 
     run(program)
 
@@ -110,6 +116,7 @@ class Nodes:
     closed: list[str] = field(default_factory=list)
     leader: LeaderRecord | None = None
     reported: list[tuple[LSN, float]] = field(default_factory=list)
+    entries: list[bytes] = field(default_factory=list)
     ended: int = 0
 
     async def reports(
@@ -134,7 +141,8 @@ class Nodes:
         async def state() -> Any:
             return SimpleNamespace(log_id=LOG_ID)
 
-        def report(confirmed: LSN, silent_s: float) -> None:
+        def report(confirmed: LSN, silent_s: float, entries: Sequence[bytes] = ()) -> None:
+            self.entries += entries
             if silent_s:
                 self.reported.append((confirmed, silent_s))
             else:
@@ -170,12 +178,13 @@ def test_whoever_leads_is_listened_to() -> None:
         for epoch, node in enumerate(("n1", "n2", "n1"), 1):
             nodes.leader = record(node, epoch)
             listener.look()
-            nodes.say(node, LacReport(epoch, LSN(epoch, 0)))
+            nodes.say(node, LacReport(epoch, LSN(epoch, 0), (node.encode(), b"%d" % epoch)))
             await asyncio.sleep(0.5)
 
     nodes = heard(script)
     assert nodes.opened == ["n1", "n2", "n1"]
     assert nodes.reported == [(LSN(epoch, 0), SILENT_S) for epoch in (1, 2, 3)]
+    assert nodes.entries == [b"n1", b"1", b"n2", b"2", b"n1", b"3"]
 
 
 @pytest.mark.parametrize("leader", [None, record("n0", 1), record("n1", 1, None)])
@@ -314,7 +323,7 @@ def test_reports_end_when_the_server_begins_to_go_down() -> None:
     async def program() -> None:
         async with serving(callers()) as (service, place):
             reports = lac_reports(place, "t", LOG_ID)
-            assert await anext(reports) == (7, LSN(1, 0))
+            assert await anext(reports) == (7, LSN(1, 0), ())
             service.stop()
             with pytest.raises(RemoteError, match="shutting down"):
                 [one async for one in reports]
@@ -331,8 +340,8 @@ def test_reports_are_taken_at_the_port_of_sql_and_over_grpc_once_that_breaks() -
             serving(callers(), leading, sql.context.subscriptions) as (service, place),
             aclosing(lac_reports(place, "t", LOG_ID, ("127.0.0.1", sql.port))) as reports,
         ):
-            assert await anext(reports) == (7, LSN(1, 0))
-            assert await anext(reports) == (7, LSN(1, 0))  # the next one is after half a second
+            assert await anext(reports) == (7, LSN(1, 0), ())
+            assert await anext(reports) == (7, LSN(1, 0), ())  # the next one is after half a second
             (connection,) = sql._connections
             for entry_id in range(1, 10):
                 leading.led.move(LSN(1, entry_id))
@@ -384,7 +393,7 @@ def test_at_most_so_many_listen(monkeypatch: pytest.MonkeyPatch) -> None:
             while True:  # until the server has heard of it
                 third = lac_reports(place, "t", LOG_ID)
                 with suppress(RemoteError):
-                    assert await anext(third) == (7, LSN(1, 0))
+                    assert await anext(third) == (7, LSN(1, 0), ())
                     break
             await second.aclose()
             await third.aclose()
@@ -434,8 +443,9 @@ def test_a_report_of_another_log_is_refused() -> None:
     assert caught.value.code is grpc.StatusCode.DATA_LOSS
 
 
-def test_a_report_over_a_connection_is_what_was_sent_or_refused() -> None:
-    report = LacReport(3, LSN(1 << 40, 5))
+@pytest.mark.parametrize("entries", [(), (b"one",), (b"", b"two", bytes(300))])
+def test_a_report_over_a_connection_is_what_was_sent_or_refused(entries: tuple[bytes, ...]) -> None:
+    report = LacReport(3, LSN(1 << 40, 5), entries)
     sent = report.encode(LOG_ID)
     assert LacReport.decode(sent, LOG_ID) == report
     damaged = [sent[:-1], sent + b"\0", b""]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.digest import Digest, Entry
@@ -45,13 +46,18 @@ MAX_AHEAD: Final = 64
 
 
 class Ahead:
-    """Entries of one ledger behind its proven last add confirmed, held for one follower."""
+    """Entries of one ledger behind its proven last add confirmed, held for one follower.
+
+    Attributes:
+        next_id: the follower wants none before it.
+    """
 
     def __init__(self, view: LedgerView, entries: EntryReader, settings: ClientSettings) -> None:
         self._view = view
         self._entries = entries
         self._limit_entries = min(MAX_AHEAD, settings.read_ahead_entries)
         self._limit_bytes = settings.read_ahead_bytes
+        self.next_id = 0
         self._entry_bytes = 1
         self._held: dict[int, Entry] = {}
         self._reads: dict[int, EntryRead] = {}
@@ -62,6 +68,19 @@ class Ahead:
         self._entry_bytes = max(1, len(entry.data))
         if len(self._held) < self._limit_entries:
             self._held[entry.entry_id] = entry
+
+    def give(self, first: int, entries: Sequence[bytes]) -> None:
+        """Entries from ``first`` on came from somebody who knows them to be confirmed."""
+        if self._view.metadata.state is not LedgerState.OPEN:
+            return
+        ledger_id = self._view.ledger_id
+        for entry_id, data in enumerate(entries, first):
+            if entry_id >= self.next_id and entry_id not in self._reads:
+                self.put(Entry(ledger_id, entry_id, NO_ENTRY, 0, data))
+
+    def before(self, last: int) -> int:
+        """The last entry, up to ``last``, before the first one that is here."""
+        return min(last, next(iter(self._held), last + 1) - 1)
 
     def fetch(self, first: int, last: int) -> None:
         """Begin to read these, as far as they are wanted and the bounds allow."""

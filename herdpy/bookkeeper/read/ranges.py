@@ -212,8 +212,10 @@ class RangeReader:
         self._seen(read.entry)
         return read.entry
 
-    async def read(self, first: int, last: int, *, growing: bool = False) -> AsyncGenerator[Entry, None]:
-        """Entries first to last in order; ``growing``: go on as far as the view is confirmed meanwhile."""
+    async def read(
+        self, first: int, last: int, *, growing: Callable[[], int] | None = None
+    ) -> AsyncGenerator[Entry, None]:
+        """Entries first to last in order; ``growing``: how far to go on by now, if that is further."""
         view = self._view
         entries = self._entries
         window = ReadWindow(entries, view.span_at, self._settings, first, last)
@@ -234,8 +236,8 @@ class RangeReader:
                         view.prove(entry.lac)
                     if entry.length > view.length_bytes:
                         self._seen(entry)
-                    if growing and view.last_add_confirmed > window.last:
-                        window.extend(view.last_add_confirmed)
+                    if growing is not None:
+                        window.extend(growing())
                     yield entry
         finally:
             window.close()

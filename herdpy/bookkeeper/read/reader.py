@@ -11,8 +11,9 @@ fetched (``ahead``) while it is being proven that they are confirmed. A follower
 questions (``tail_interval_s``) asks one bookie what has gathered instead (``glances``), and polls when that
 is nothing. When those polled have none the whole ensemble is asked, because in a striped ledger the news may
 be at others. As long as the ledger's writer reports how far it is confirmed (``LedgerReader.report``),
-bookies are asked for entries only. While another client recovers the ledger nothing is asked: what bookies
-say then may be the recoverer's writing, and the end is what the metadata will say.
+bookies are asked for entries only, and not for those that came with a report (``give``). While another client
+recovers the ledger nothing is asked: what bookies say then may be the recoverer's writing, and the end is
+what the metadata will say.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import (
@@ -86,11 +88,19 @@ class Tail:
         self._fruitless = 0
         self._heard_s = -math.inf
 
+    def give(self, first: int, entries: Sequence[bytes]) -> None:
+        """As :meth:`LedgerReader.give`."""
+        self._ahead.give(first, entries)
+
+    def _confirmed_and_not_held(self) -> int:
+        return self._ahead.before(self._view.last_add_confirmed)
+
     async def entries(self, next_id: int) -> AsyncGenerator[Entry, None]:
         """The entries from ``next_id`` on; ends behind the last one of a closed ledger."""
         view, ahead = self._view, self._ahead
         try:
             while True:
+                ahead.next_id = next_id
                 if next_id <= view.last_add_confirmed:
                     await ahead.arrival(next_id)
                     fetched = ahead.pop(next_id)
@@ -101,7 +111,8 @@ class Tail:
                             view.length_bytes = max(view.length_bytes, fetched.length)
                         yield fetched
                         continue
-                    confirmed = self._ranges.read(next_id, view.last_add_confirmed, growing=True)
+                    last = self._confirmed_and_not_held()
+                    confirmed = self._ranges.read(next_id, last, growing=self._confirmed_and_not_held)
                     try:
                         async for entry in confirmed:
                             self._fruitless = 0
@@ -268,6 +279,7 @@ class LedgerReader:
         )
         self._ranges = RangeReader(self._view, self._entries, settings)
         self._is_released = False
+        self._tails: WeakSet[Tail] = WeakSet()
         self._view.follow()
 
     @property
@@ -299,7 +311,7 @@ class LedgerReader:
 
     @property
     def length_bytes(self) -> int:
-        """Data bytes of the ledger if it is closed, else those up to the furthest entry read so far."""
+        """Data bytes of the ledger if it is closed, else up to the furthest entry read from bookies."""
         return self._view.length_bytes
 
     @property
@@ -381,6 +393,7 @@ class LedgerReader:
         tail = Tail(self._view, self._ranges, self._pool, self._order, self._settings, self._digest)
         # The client ends tails by closing their readers, which it refers to weakly.
         tail.reader = self
+        self._tails.add(tail)
         return tail.entries(from_entry)
 
     def report(self, last_add_confirmed: int, silent_s: float) -> None:
@@ -395,6 +408,15 @@ class LedgerReader:
                 bookies for entries only, and for news not before :meth:`hurry`. 0: it reports no more.
         """
         self._view.report(last_add_confirmed, silent_s)
+
+    def give(self, first: int, entries: Sequence[bytes]) -> None:
+        """Have tails take the data of these entries, from ``first`` on, instead of reading them from bookies.
+
+        The caller vouches for them, as for what it reports: no digest covers them. They are given out once
+        they are confirmed; tails that have no room read them from bookies all the same.
+        """
+        for tail in self._tails:
+            tail.give(first, entries)
 
     def hurry(self) -> None:
         """Have a tail that rests (``tail_interval_s``), or waits for a report, look for news now: somebody

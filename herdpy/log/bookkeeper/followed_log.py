@@ -268,7 +268,7 @@ class FollowedLog:
         for reader in self._readers:
             reader.hurry()
 
-    def report(self, confirmed: LSN, silent_s: float) -> None:
+    def report(self, confirmed: LSN, silent_s: float, entries: Sequence[bytes] = ()) -> None:
         """Take over what the log's leader, or an earlier one, reports: that this entry is confirmed.
 
         The caller vouches for it; DESIGN.md of ``herdpy_server.replica`` says why it may. Tails that have
@@ -276,10 +276,13 @@ class FollowedLog:
 
         Args:
             silent_s: the next report comes within that time, or tails ask bookies again. 0: none will come.
+            entries: the last ones up to ``confirmed``, which tails need not read from bookies then.
         """
         self._report_due_s = asyncio.get_running_loop().time() + silent_s
         self._reported = max(self._reported, confirmed)
         for reader in self._readers:
+            if entries and reader.ledger_id == confirmed.ledger_id:
+                reader.give(confirmed.entry_id - len(entries) + 1, entries)
             self._pass_on(reader, silent_s)
 
     @property

@@ -26,6 +26,7 @@ from herdpy.log.bookkeeper import succession
 from herdpy.log.bookkeeper.followed_log import OwnView
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
 from herdpy.log.bookkeeper.pacing import nothing_open
+from herdpy.log.bookkeeper.recent_entries import RecentEntries
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums
 from herdpy.log.bookkeeper.succession import Succession
@@ -172,6 +173,7 @@ class LeaderLog(LoopLog):
         self._lost = False
         self._closing: asyncio.Task[None] | None = None
         self._lac, self._lac_crc = state.settled_end
+        self._recent = RecentEntries()
         self._queue = AppendQueue(settings.max_entry_bytes, settings.enough_transactions)
         self._sender = Sender(
             self._queue,
@@ -271,6 +273,7 @@ class LeaderLog(LoopLog):
             self._succession.went_well()
             entry = flights.popleft()
             self._lac, self._lac_crc = entry.lsn, entry.crc
+            self._recent.add(entry.lsn, entry.data)
             appends = entry.appends
             if appends:
                 try:
@@ -359,6 +362,10 @@ class LeaderLog(LoopLog):
     async def lac_after(self, position: LSN) -> LSN:
         """Wait until an entry after this one is acknowledged; the newest, or ``lac`` when the log ended."""
         return await self._view.lac_after(position)
+
+    def recent_entries(self, after: LSN, upto: LSN) -> tuple[bytes, ...]:
+        """The last acknowledged entries behind ``after`` and up to ``upto``, as far as they are in memory."""
+        return self._recent.between(after, upto)
 
     @property
     def end(self) -> LSN:

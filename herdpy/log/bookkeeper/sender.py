@@ -19,6 +19,7 @@ from time import perf_counter
 from herdpy.bookkeeper.errors import BackPressureError, BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper.pacing import Pacing
+from herdpy.log.bookkeeper.recent_entries import RecentEntries
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.commit_log import Append
 from herdpy.log.entry import (
@@ -56,10 +57,11 @@ class Outgoing:
         size_bytes: of the transactions' bytes in it.
         lsn, crc: its place, once it is sent; another one when it had to be sent again in a new ledger.
         sent_s: when that was.
+        data: the entry as it was sent, where it is small enough for ``RecentEntries``; else empty.
         done: whether the bookies have it.
     """
 
-    __slots__ = ("appends", "crc", "done", "lsn", "parts", "sent_s", "size_bytes")
+    __slots__ = ("appends", "crc", "data", "done", "lsn", "parts", "sent_s", "size_bytes")
 
     def __init__(self, parts: list[bytes], appends: list[LeaderAppend], size_bytes: int) -> None:
         self.parts = parts
@@ -67,6 +69,7 @@ class Outgoing:
         self.size_bytes = size_bytes
         self.lsn = LSN(-1, -1)
         self.crc = 0
+        self.data = b""
         self.sent_s = 0.0
         self.done = False
 
@@ -377,6 +380,7 @@ class Sender:
             self._fail(writer, error)
             return
         entry.lsn, entry.crc, entry.sent_s = lsn, crc, perf_counter()
+        entry.data = data if RecentEntries.is_kept(len(data)) else b""
         self.last, self.crc = lsn, crc
         self.flights.append(entry)
         self._pacing.sent(len(entry.appends), not self._queue)

@@ -1,9 +1,9 @@
 """Reports of how far the log is confirmed: a leader's, and the followers that listen to them.
 
 Beside ``following``; DESIGN.md says why a follower may believe them. A leader reports when entries were
-confirmed, at most every ``REPORT_S``, and otherwise every ``HEARTBEAT_S``. A follower passes what it hears to
-the log that it tails (``FollowedLog.report``). When no report comes for ``SILENT_S``, whatever the reason,
-its tail asks the bookies, as it would without reports.
+confirmed, at most every ``REPORT_S``, and otherwise every ``HEARTBEAT_S``; the entries go along as far as
+they are at hand. A follower passes what it hears to the log that it tails (``FollowedLog.report``). When no
+report comes for ``SILENT_S``, whatever the reason, its tail asks the bookies, as it would without reports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from herdpy_server.replica.seeding import Credentials
 
 logger = logging.getLogger("herdpy.replica")
 
-REPORT_S = 0.005
+REPORT_S = 0.003
 """What is confirmed within that time is one report."""
 HEARTBEAT_S = 0.5
 SILENT_S = 1.5
@@ -44,6 +44,8 @@ class ConfirmingLog(Protocol):
 
     async def lac_after(self, position: LSN) -> LSN: ...
 
+    def recent_entries(self, after: LSN, upto: LSN) -> tuple[bytes, ...]: ...
+
 
 async def reports_of(log: ConfirmingLog, epoch: int) -> AsyncGenerator[LacReport, None]:
     """What the leader of a log reports, until it can write the log no more.
@@ -55,10 +57,11 @@ async def reports_of(log: ConfirmingLog, epoch: int) -> AsyncGenerator[LacReport
     yield LacReport(epoch, confirmed)
     while log.failure is None:
         await asyncio.sleep(REPORT_S)
+        before = confirmed
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEARTBEAT_S):
                 confirmed = await log.lac_after(confirmed)
-        yield LacReport(epoch, confirmed)
+        yield LacReport(epoch, confirmed, log.recent_entries(before, confirmed))
 
 
 Reports = Callable[[LeaderRecord, str, str], AsyncGenerator[LacReport, None]]
@@ -161,7 +164,7 @@ class LacListener:
                     if report.epoch < leader.epoch:
                         self._note(leader, f"it still reports for epoch {report.epoch}")
                         return
-                    log.report(report.confirmed, SILENT_S)
+                    log.report(report.confirmed, SILENT_S, report.entries)
                     backoff.reset()
                     deadline.reschedule(loop.time() + SILENT_S)
         except (RemoteError, LogError, OSError) as error:  # TimeoutError among them

@@ -116,7 +116,7 @@ class LogsService(logs_pb2_grpc.LogsServicer):
             async with aclosing(reports):
                 async for one in reports:
                     if not await subscription.send(one.encode(log_id)):
-                        await context.write(_report(one, log_id, ticket))
+                        await context.write(_report(one._replace(entries=()), log_id, ticket))
                     ticket = b""
                     if self._is_stopping:
                         raise going_down()

@@ -149,7 +149,9 @@ def reports_what_is_not_confirmed() -> Iterator[None]:
                 await asyncio.sleep(0.01)
             return log.end  # type: ignore[no-any-return]
 
-        sent = SimpleNamespace(lac=log.end, failure=None, lac_after=lac_after)
+        sent = SimpleNamespace(
+            lac=log.end, failure=None, lac_after=lac_after, recent_entries=lambda _after, _upto: ()
+        )
         return reports_of(cast(ConfirmingLog, sent), epoch)
 
     with patch.object(served, "reports_of", reports):

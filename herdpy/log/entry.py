@@ -79,7 +79,7 @@ _LENGTH = Struct(">xxI")  # in a record's frame
 _AT_ONCE, _AT_ONCE_BYTES = 512, 1 << 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class LoggedTransaction:
     """What one COMMIT makes durable.
 
@@ -95,11 +95,27 @@ class LoggedTransaction:
     """
 
     timestamp_us: int
-    records: list[Record] = field(default_factory=list)
-    request_id: bytes = b""
-    encoded: Sequence[bytes] = field(default=(), compare=False, repr=False)
-    encoded_count: int = field(default=0, compare=False, repr=False)
-    before: StoredRecords | None = field(default=None, compare=False, repr=False)
+    records: list[Record]
+    request_id: bytes
+    encoded: Sequence[bytes] = field(compare=False, repr=False)
+    encoded_count: int = field(compare=False, repr=False)
+    before: StoredRecords | None = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        timestamp_us: int,
+        records: list[Record] | None = None,
+        request_id: bytes = b"",
+        encoded: Sequence[bytes] = (),
+        encoded_count: int = 0,
+        before: StoredRecords | None = None,
+    ) -> None:
+        self.timestamp_us = timestamp_us
+        self.records = [] if records is None else records
+        self.request_id = request_id
+        self.encoded = encoded
+        self.encoded_count = encoded_count
+        self.before = before
 
     def encode(self) -> bytes:
         """The transaction's bytes; RecordError when a number or a length is out of its range."""

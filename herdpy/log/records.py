@@ -179,13 +179,18 @@ class DropRole:
         return DropRole(data[start:end])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Insert:
     """A new row: its key and its image."""
 
     table_id: int
     key: bytes
     row: bytes
+
+    def __init__(self, table_id: int, key: bytes, row: bytes) -> None:  # one that is compiled
+        self.table_id = table_id
+        self.key = key
+        self.row = row
 
     def encode(self) -> bytes:
         key, row = self.key, self.row
@@ -201,7 +206,7 @@ class Insert:
         return Insert(table_id, data[start + 8 : split], data[split:end])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Update:
     """A row's new image. ``old_key`` is None when the key stays as it is."""
 
@@ -209,6 +214,12 @@ class Update:
     old_key: bytes | None
     key: bytes
     row: bytes
+
+    def __init__(self, table_id: int, old_key: bytes | None, key: bytes, row: bytes) -> None:
+        self.table_id = table_id
+        self.old_key = old_key
+        self.key = key
+        self.row = row
 
     def encode(self) -> bytes:
         old, key, row = self.old_key, self.key, self.row

@@ -14,7 +14,6 @@ import logging
 import os
 import threading
 import time
-import weakref
 from collections.abc import Coroutine, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -25,7 +24,7 @@ from herdpy.log import Append, LastWait
 from herdpy.log.published import PublishedManifest, PublishedSnapshotError
 from herdpy.log.wait import run_blocking
 from herdpy_server.publishing.snapshot import Progress, applied_state, moment_of, there, write_snapshot
-from herdpy_server.sessions import Session
+from herdpy_server.sessions import OpenSessions, Session
 from herdpy_server.shelter import Shelter, ShelteredCall
 from herdpy_server.tablespace_host import DatabaseSettings, OpenDirectory, is_closed, is_closing
 from herdpy_sql.errors import SqlError
@@ -58,7 +57,7 @@ class Database:
         self.path = path
         self.settings = settings
         self._turn = threading.Lock()
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._sessions = OpenSessions()
         self._closed = False
         self._suspended: set[object] = set()  # coroutines that wait for something
         self._idle = threading.Condition(self._turn)
@@ -129,7 +128,7 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-            for session in list(self._sessions):
+            for session in self._sessions:
                 session.shut()
         try:
             self._directory.close(self._await_statements)
@@ -145,10 +144,10 @@ class Database:
             self.tablespace.let_writers_in(is_closing())
             until = time.monotonic() + _CLOSE_PATIENCE_S
             while self._suspended and time.monotonic() < until:
-                for session in list(self._sessions):
+                for session in self._sessions:
                     session.shut()  # again: DuckDB may miss an interrupt that comes too early
                 self._idle.wait(0.05)
-            for session in list(self._sessions):
+            for session in self._sessions:
                 session.roll_back_now()
         if self._suspended:
             logger.error("%d statements did not end when %s was closed", len(self._suspended), self.path)

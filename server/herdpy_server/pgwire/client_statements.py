@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from herdpy_server.pgwire.backend import ProtocolViolationError, row_description
 from herdpy_server.wire import DataRowForm, answer_encoder, parameter_decoder, rows_encoder
@@ -129,7 +129,7 @@ class ClientPortal:
         return self.bound.row_description(columns, self.results)
 
 
-class AnswerForm(NamedTuple):
+class AnswerForm:
     """How an answer is put.
 
     Attributes:
@@ -137,8 +137,11 @@ class AnswerForm(NamedTuple):
         encode: makes DataRow messages; None where there are no rows.
     """
 
-    head: bytes
-    encode: RowsEncoder | None
+    __slots__ = ("encode", "head")
+
+    def __init__(self, head: bytes, encode: RowsEncoder | None) -> None:
+        self.head = head
+        self.encode = encode
 
 
 class QueryForm:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sized
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdpy.log import Append, LastWait
 from herdpy.log.wait import Wait, Work
-from herdpy_server.sessions import Session
+from herdpy_server.sessions import OpenSessions, Session
 from herdpy_server.sessions.identity import Observer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace import Directory
@@ -304,7 +303,7 @@ class LoopSessions:
         self._host = host
         self._loop = driver.loop
         self._context = context
-        self._open: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._open = OpenSessions()
         self.workers: WorkerPool | None = None
         if workers is not None:
             self.workers = WorkerPool(
@@ -318,7 +317,7 @@ class LoopSessions:
             )
 
     def __iter__(self) -> Iterator[Session]:
-        return iter(list(self._open))
+        return iter(self._open)
 
     def begin(self) -> Session:
         """A new session."""

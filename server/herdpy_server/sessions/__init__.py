@@ -2,6 +2,7 @@
 
 from herdpy_server.sessions.block import SessionNotice
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.open_sessions import OpenSessions
 from herdpy_server.sessions.plans import Declared, PlanCache, PreparedStatement, StatementDescription
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.result import Result
@@ -9,6 +10,7 @@ from herdpy_server.sessions.session import Session, SimpleQuery
 
 __all__ = [
     "Declared",
+    "OpenSessions",
     "PlanCache",
     "Portal",
     "PreparedStatement",

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, cast
 
-from mypy_extensions import mypyc_attr
-
 from herdpy.log import LogError
 from herdpy.log.wait import Pause
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
@@ -65,7 +63,6 @@ class SessionNotice:
         )
 
 
-@mypyc_attr(native_class=False)  # others refer to it weakly
 class TransactionBlock:
     """The state of one session, and the transaction that it has open, if any.
 
@@ -96,6 +93,7 @@ class TransactionBlock:
             ``source``: all that came in one piece with it.
         declares: the statement is DECLARE; ``streams_cursors``: then its query's rows are made when they are
             fetched, also where no loop runs the session.
+        membership: of those that its host knows of, see ``open_sessions``.
     """
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache) -> None:
@@ -133,6 +131,7 @@ class TransactionBlock:
         self.text_began_us = 0
         self.is_running = False
         self.declares = self.streams_cursors = False
+        self.membership: object = None
         self._savepoints: list[tuple[str, Mark, SettingsMark]] = []
         self._chained: Mapping[str, str] = {}  # the modes that AND CHAIN began the open transaction with
         self.settings.on_role = self._take_role

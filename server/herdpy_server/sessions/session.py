@@ -20,8 +20,6 @@ from collections.abc import Coroutine, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from mypy_extensions import mypyc_attr
-
 from herdpy_server.sessions.backend_queries import BackendQueries
 from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, session_closed
 from herdpy_server.sessions.block import TransactionBlock
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
 
 
-@mypyc_attr(native_class=False)  # others refer to it weakly
 class Session(TransactionBlock):
     """One client's conversation with a tablespace; see :class:`TransactionBlock` for its state.
 

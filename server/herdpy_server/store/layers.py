@@ -22,7 +22,6 @@ from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequ
 from itertools import chain as chained
 from itertools import count, islice
 from time import sleep
-from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -284,12 +283,15 @@ _PENDING_CHAIN = 8
 _LOSSES_KEPT = 64
 
 
-class Pending(NamedTuple):
+class Pending:
     """A transaction that has its place in the log and is not durable yet."""
 
-    token: int
-    layer: Layer
-    catalog: Catalog | None
+    __slots__ = ("catalog", "layer", "token")
+
+    def __init__(self, token: int, layer: Layer, catalog: Catalog | None) -> None:
+        self.token = token
+        self.layer = layer
+        self.catalog = catalog
 
 
 class Memory:

@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
 
 from herdpy.log.entry import encode_records
 from herdpy.log.records import InsertBatch, Record
@@ -70,15 +69,30 @@ def watched(items: Iterator[Item], watch: Callable[[], None]) -> Iterator[Item]:
         yield item
 
 
-class Mark(NamedTuple):
+class Mark:
     """A place in a transaction to which :meth:`TransactionState.undo` goes back."""
 
-    changes: int
-    records: int
-    definitions: int
-    catalog: Catalog | None
-    base: Catalog | None
-    deferred: Deferred | None = None
+    __slots__ = ("base", "catalog", "changes", "deferred", "definitions", "records")
+
+    def __init__(
+        self,
+        changes: int,
+        records: int,
+        definitions: int,
+        catalog: Catalog | None,
+        base: Catalog | None,
+        deferred: Deferred | None = None,
+    ) -> None:
+        self.changes = changes
+        self.records = records
+        self.definitions = definitions
+        self.catalog = catalog
+        self.base = base
+        self.deferred = deferred
+
+    def after_changes(self, changes: int) -> Mark:
+        """The same place, but so many changes on."""
+        return Mark(changes, self.records, self.definitions, self.catalog, self.base, self.deferred)
 
 
 class TransactionState:
@@ -318,7 +332,7 @@ class TransactionState:
     def undo_some(self, mark: Mark) -> bool:
         """A step of :meth:`undo`: take back the newest of what came since ``mark``; whether there is more."""
         more = self.change_count - mark.changes > _FORGOTTEN_AT_ONCE
-        self.undo(mark._replace(changes=self.change_count - _FORGOTTEN_AT_ONCE) if more else mark)
+        self.undo(mark.after_changes(self.change_count - _FORGOTTEN_AT_ONCE) if more else mark)
         return more
 
     def _undone(self, mark: Mark) -> None:

@@ -204,13 +204,15 @@ class Recovery:
     seconds: float
 
 
-@dataclass(slots=True)
 class _Pending:
     """A commit that has its place in the log and is not durable yet."""
 
-    token: int
-    append: Append
-    layer: Layer
+    __slots__ = ("append", "layer", "token")
+
+    def __init__(self, token: int, append: Append, layer: Layer) -> None:
+        self.token = token
+        self.append = append
+        self.layer = layer
 
 
 class Tablespace:

@@ -24,7 +24,9 @@ class Columns(Scope):
 
     def __init__(self, types: dict[str, SqlType] | None = None) -> None:
         super().__init__()
-        self.add_listed("", [(name, one, None) for name, one in (types or {}).items()])
+        columns = self.listed("", [(name, one, None) for name, one in (types or {}).items()])
+        self.add([columns])
+        self.star.append(columns)
 
 
 def parse(text: str) -> Any:

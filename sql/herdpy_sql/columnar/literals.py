@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 from herdpy_sql.duck import Typed, column_dec, duck_type, over_elements
-from herdpy_sql.expr.binder import number
 from herdpy_sql.types import NUMERIC, UNKNOWN, Base, SqlType
 from herdpy_sql.values import to_text
 from herdpy_sql.values.form import quote
@@ -31,12 +30,6 @@ def decimal_literal(value: Decimal) -> Typed:
     if precision <= 38:
         return Typed(f"CAST('{text}' AS DECIMAL({precision},{scale}))", NUMERIC, dec=(precision, scale))
     return Typed(f"'{text}'", NUMERIC)
-
-
-def number_literal(text: str) -> Typed:
-    """A number as it is written, with its sign: -2147483648 is an INTEGER."""
-    found = number(text)
-    return constant(found.type, found.value)
 
 
 _LEAST = -(2**31)

@@ -394,15 +394,8 @@ class Scope:
         self.star.append(made)
         return made
 
-    def add_listed(self, name: str, columns: Sequence[tuple[str, SqlType, ColumnOrigin | None]]) -> Relation:
-        """A relation of these columns: name, type, the table's column that it is. SqlError 42712."""
-        made = self.listed(name, columns)
-        self.add([made])
-        self.star.append(made)
-        return made
-
     def listed(self, name: str, columns: Sequence[tuple[str, SqlType, ColumnOrigin | None]]) -> Relation:
-        """The relation of :meth:`add_listed`, which nothing can name yet."""
+        """A relation of these columns: name, type, the table's column that it is. Nothing can name it yet."""
         made = self.numbering.add(Relation(name, 0, len(columns), self.number))
         made.named = [
             (column, n.ColumnRef(type_, place, column, name))

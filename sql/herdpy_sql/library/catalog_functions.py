@@ -245,10 +245,6 @@ def _vectors() -> None:
         )
 
 
-def _last_place(vector: str, nth: int) -> int | None:
-    return len(vector.split()) - 1 if vector and nth == 1 else None
-
-
 def _element(vector: str, place: int) -> int | None:
     numbers = numbers_of(vector)
     return numbers[place] if 0 <= place < len(numbers) else None

@@ -75,18 +75,7 @@ def columnar_select(
     """The columnar plan of a query, over the system catalog too; ``targets`` type its bare literals and
     parameters. SqlError."""
     of_system = settings.system_query(tree, catalog, settings.param_types, targets)
-    return of_system or tables_select(tree, catalog, settings, reason, targets)
-
-
-def tables_select(
-    tree: exp.Expression,
-    catalog: Catalog,
-    settings: PlanSettings,
-    reason: str,
-    targets: Sequence[SqlType | None] | None = None,
-) -> ColumnarSelect:
-    """As :func:`columnar_select`, of a query that is known not to be about the system catalog."""
-    return bound_select(PlannedQuery(tree, catalog, settings, targets), reason)
+    return of_system or bound_select(PlannedQuery(tree, catalog, settings, targets), reason)
 
 
 class PlannedQuery:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.arrow import arrow_type
 from herdpy.codec.arrow_bytes import batch_to_keys
 from herdpy.codec.arrow_conform import conform
 from herdpy.imports import lazy_module
@@ -71,7 +71,9 @@ def kept_rows(table: Table, batch: pa.RecordBatch, first_row_id: int) -> pa.Reco
             dropped: Any = pa.nulls
             arrays.append(dropped(count, arrow_type(table.fields[position], column.type.precision)))
     if any(column.generated is not None for column in table.columns):
-        fill_generated(table, arrays, Clock(0, 0))  # they look at no clock
+        from herdpy_sql.plan.rules import rules_of
+
+        rules_of(table).fill_generated(arrays, Clock(0, 0))  # they look at no clock
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
 
 
@@ -102,29 +104,3 @@ def _text(array: Array, type_: SqlType) -> Array:
     except SqlError as error:
         raise ValueError(str(error)) from error
     return pa.array(texts, array.type)
-
-
-def fill_generated(table: Table, arrays: list[Array], clock: Clock) -> None:
-    """Put the generated columns among the physical columns of some rows.
-
-    Raises:
-        SqlError: an expression fails; the row is in its field ``nth``, from 0.
-    """
-    from herdpy_sql.plan.rules import generated_columns_used, rules_of
-
-    rules = rules_of(table)
-    count = len(arrays[0]) if arrays else 0
-    columns: list[Any] = [[None] * count] * len(arrays)
-    for position in generated_columns_used(table):
-        columns[position] = array_to_datums(table.fields[position], arrays[position])
-    rows: list[list[Any]] = list(map(list, zip(*columns, strict=True)))
-    for at, row in enumerate(rows):
-        try:
-            rules.generate(row, clock)
-        except SqlError as error:
-            error.fields["nth"] = str(at)
-            raise
-    for position, _ in rules.generated:
-        column = table.columns[position]
-        made = [row[position] for row in rows]
-        arrays[position] = datums_to_array(table.fields[position], made, column.type.precision)

@@ -38,9 +38,19 @@ CASES: dict[str, tuple[str, str]] = {
         " two int DEFAULT nextval('q'), three int GENERATED ALWAYS AS IDENTITY, n text)",
         "(k) SELECT k FROM s ORDER BY k",
     ),
+    "one default for all": (
+        "CREATE TABLE d (k bigint, a boolean DEFAULT (now() > '2000-01-01'), b numeric(6, 2) DEFAULT 1.5 + 1,"
+        " c mood DEFAULT 'ok', n int DEFAULT NULL, r double precision DEFAULT random() * 0)",
+        "(k) SELECT k FROM s",
+    ),
     "generated": (
         "CREATE TABLE d (k bigint, x bigint GENERATED ALWAYS AS (k * 2) STORED)",
         "SELECT k FROM s",
+    ),
+    "generated of a default": (
+        "CREATE TABLE d (k bigint, c text DEFAULT 'c', g text NOT NULL GENERATED ALWAYS AS (c || t) STORED"
+        " CHECK (g <> 'c'), t text)",
+        "(t, k) SELECT t, k FROM s",
     ),
     "a check": ("CREATE TABLE d (k bigint CHECK (k > 0), i int)", "SELECT k, i FROM s"),
     "an index": (
@@ -53,6 +63,24 @@ CASES: dict[str, tuple[str, str]] = {
         "SELECT k, i FROM s",
     ),
     "a parent": ("CREATE TABLE d (k bigint REFERENCES s, i int)", "SELECT k, i FROM s"),
+    "two parents": (
+        "CREATE TABLE p (a int PRIMARY KEY, b int, UNIQUE (b, a)); INSERT INTO p VALUES (1, 7);"
+        " CREATE TABLE d (k bigint REFERENCES s, a int REFERENCES p, b int, i int,"
+        " FOREIGN KEY (a, b) REFERENCES p (a, b))",
+        "SELECT k, 1, CASE WHEN k % 2 = 0 THEN 7 END, i FROM s",
+    ),
+    "itself": (
+        "CREATE TABLE d (k bigint PRIMARY KEY, above bigint REFERENCES d)",
+        "SELECT k, k % 300 + 1 FROM s ORDER BY k",
+    ),
+    "a parent itself": (
+        "CREATE TABLE d (k bigint PRIMARY KEY); CREATE TABLE c (k bigint REFERENCES d ON DELETE CASCADE)",
+        "SELECT k FROM s",
+    ),
+    "a parent at the end": (
+        "CREATE TABLE d (k bigint REFERENCES s DEFERRABLE INITIALLY DEFERRED)",
+        "SELECT k * 2 FROM s",
+    ),
     "conflicts": (
         "CREATE TABLE d (k int PRIMARY KEY, n int)",
         "SELECT i, k FROM s WHERE i IS NOT NULL ON CONFLICT DO NOTHING",
@@ -68,13 +96,44 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "a failing check": ("CREATE TABLE d (k bigint CHECK (k < 250))", "SELECT k FROM s ORDER BY k"),
     "a missing parent": ("CREATE TABLE d (k bigint REFERENCES s)", "SELECT k * 2 FROM s ORDER BY k"),
+    "two missing parents": (
+        "CREATE TABLE p (a bigint PRIMARY KEY);"
+        " CREATE TABLE d (a bigint REFERENCES p, k bigint REFERENCES s)",
+        "SELECT CASE WHEN k > 100 THEN k END, k * 4 FROM s ORDER BY k",
+    ),
+    "nobody above": (
+        "CREATE TABLE d (k bigint PRIMARY KEY, above bigint REFERENCES d)",
+        "SELECT k, k % 300 + 2 FROM s ORDER BY k",
+    ),
+    "half a key": (
+        "CREATE TABLE p (a bigint, b int, PRIMARY KEY (a, b)); INSERT INTO p SELECT k, 1 FROM s;"
+        " CREATE TABLE d (k bigint PRIMARY KEY, b int, FOREIGN KEY (k, b) REFERENCES p MATCH FULL)",
+        "SELECT k, CASE WHEN k <> 200 THEN 1 END FROM s ORDER BY k",
+    ),
+    "a failing expression": (
+        "CREATE TABLE d (k bigint, x bigint GENERATED ALWAYS AS (1000 / (k - 150)) STORED)",
+        "SELECT k FROM s ORDER BY k",
+    ),
+    "a failing default": ("CREATE TABLE d (k bigint, x int DEFAULT 1 / 0)", "(k) SELECT k FROM s"),
+    "NULL generated": (
+        "CREATE TABLE d (k bigint, x bigint NOT NULL GENERATED ALWAYS AS (nullif(k, 150)) STORED)",
+        "SELECT k FROM s ORDER BY k",
+    ),
+    "a failing check of what is generated": (
+        "CREATE TABLE d (k bigint, x bigint GENERATED ALWAYS AS (k * 2) STORED CHECK (x < 300))",
+        "SELECT k FROM s ORDER BY k",
+    ),
     "beyond SMALLINT": ("CREATE TABLE d (i smallint)", "SELECT k * 200 FROM s ORDER BY k"),
     "a failing view": (
         "CREATE TABLE base (k bigint); CREATE VIEW d AS SELECT * FROM base WHERE k < 250 WITH CHECK OPTION",
         "SELECT k FROM s ORDER BY k",
     ),
 }
-BATCHES = {"all types", "a hidden key", "other types", "defaults", "a check", "an index"}
+BATCHES = {
+    *("all types", "a hidden key", "other types", "defaults", "one default for all"),
+    *("generated", "generated of a default", "a check", "an index"),
+    *("a parent", "two parents", "itself", "a parent itself"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 
 import herdpy
 from herdpy.codec import keys
-from herdpy_server.sessions import bulk
 from herdpy_server.store import Workspace
 from herdpy_server.store.tables import IndexOps
 from herdpy_server.tablespace import LockTable
@@ -161,7 +160,7 @@ def generates_nothing(patch: Patch) -> None:
 
 
 def generates_nothing_for_loads(patch: Patch) -> None:
-    patch.setattr(bulk, "fill_generated", lambda table, arrays, clock: None)
+    patch.setattr(Rules, "fill_generated", lambda rules, arrays, clock: None)
 
 
 def logs_no_sequences(patch: Patch) -> None:

@@ -23,11 +23,10 @@ from herdpy_sql import types
 from herdpy_sql.arrow_types import sql_type
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import columns_used
+from herdpy_sql.execute.base import rows_of_columns
 from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.names import target_schema, temporary_schema
-from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, noting, rules_of, scalar
-from herdpy_sql.staged import fill_generated
+from herdpy_sql.plan.rules import compile_default, has_volatile_default, noting, rules_of
 from herdpy_sql.storage import MustWait, parts_of
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.json_texts import parse_json
@@ -228,13 +227,6 @@ class LoadRules:
         self._table = table
         self._clock = clock
         self._rules = rules_of(table)
-        self._watched = sorted(
-            {
-                column.index
-                for check in table.checks
-                for column in columns_used(bind_check(table, scalar(check.condition)))
-            }
-        )
         self._same: dict[int, Any] = {}  # defaults that are one value for all rows, by position
 
     def stored(self, array: Array, column: Column, done: int) -> Array:
@@ -307,8 +299,7 @@ class LoadRules:
 
         SqlError 23502 and 23514, as INSERT of each row; and what an expression fails with.
         """
-        if self._rules.generated:
-            self._generate(arrays, done)
+        self._generate(arrays, done)
         count = len(arrays[0]) if arrays else 0
         nulls = [
             (int(arrays[position].is_null().index(True).as_py()), position)
@@ -327,17 +318,15 @@ class LoadRules:
 
     def _generate(self, arrays: list[Array], done: int) -> None:
         try:
-            fill_generated(self._table, arrays, self._clock)
+            self._rules.fill_generated(arrays, self._clock)
         except SqlError as error:
             raise self.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
 
     def _check(self, arrays: list[Array], stop: int, done: int) -> None:
-        columns: list[Any] = [[None] * stop] * len(arrays)
-        for position in self._watched:
-            columns[position] = array_to_datums(self._table.fields[position], arrays[position].slice(0, stop))
         conditions = [condition for _, condition in self._rules.checks]
         clock = self._clock
-        for at, row in enumerate(zip(*columns, strict=True)):
+        rows = rows_of_columns(self._table.fields, arrays, self._rules.watched, stop)
+        for at, row in enumerate(rows):
             try:
                 failed = any(condition(row, (), clock) is False for condition in conditions)
             except SqlError as error:

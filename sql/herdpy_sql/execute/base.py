@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy.codec.kinds import Datum, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typed_tree import tree_lines
@@ -13,10 +14,11 @@ from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import wrong_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator
 
     import pyarrow as pa
 
+    from herdpy.codec.kinds import Field
     from herdpy_sql.catalog import Catalog, ColumnOrigin, Table
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.storage import Clock, View
@@ -154,6 +156,20 @@ def ended(steps: Generator[None, None, PlanOutcome]) -> PlanOutcome:
             return outcome
 
 
+def rows_of_columns(
+    fields: Sequence[Field], arrays: Sequence[Any], positions: Iterable[int], count: int
+) -> Iterator[Row]:
+    """The first ``count`` rows of some columns; datums at other than these ``positions`` are None.
+
+    Args:
+        fields, arrays: of each column its type and its Arrow array.
+    """
+    columns: list[list[Datum]] = [[None] * count] * max(len(arrays), 1)
+    for position in positions:
+        columns[position] = array_to_datums(fields[position], arrays[position].slice(0, count))
+    return zip(*columns, strict=True)
+
+
 @dataclass(frozen=True)
 class Rules:
     """What every row of a table must satisfy.
@@ -164,6 +180,8 @@ class Rules:
         generated: (position, value) of the columns that are always computed from the rest of the row.
         shapes: (position, dimensions) of the columns that are arrays.
         options: (view, condition) of the views WITH CHECK OPTION that the row is written through; NULL fails.
+        watched: positions of the columns that ``checks`` look at.
+        generated_from: positions of the columns that ``generated`` are computed from.
     """
 
     table: Table
@@ -172,11 +190,34 @@ class Rules:
     generated: tuple[tuple[int, Compiled], ...] = ()
     options: tuple[tuple[str, Compiled], ...] = ()
     shapes: tuple[tuple[int, int], ...] = ()
+    watched: tuple[int, ...] = ()
+    generated_from: tuple[int, ...] = ()
 
     def generate(self, row: list[Datum], clock: Clock) -> None:
         """Compute the generated columns, into the row."""
         for position, compute in self.generated:
             row[position] = compute(row, (), clock)
+
+    def fill_generated(self, arrays: list[Any], clock: Clock) -> None:
+        """Put the generated columns among the physical columns of some rows.
+
+        Raises:
+            SqlError: an expression fails; the row is in its field ``nth``, from 0.
+        """
+        if not self.generated:
+            return
+        fields = self.table.fields
+        rows = list(map(list, rows_of_columns(fields, arrays, self.generated_from, len(arrays[0]))))
+        for nth, row in enumerate(rows):
+            try:
+                self.generate(row, clock)
+            except SqlError as error:
+                error.fields["nth"] = str(nth)
+                raise
+        for position, _ in self.generated:
+            made = [row[position] for row in rows]
+            precision = self.table.columns[position].type.precision
+            arrays[position] = datums_to_array(fields[position], made, precision)
 
     def verify(self, row: Sequence[Datum], clock: Clock) -> None:
         """SqlError 23502, 23514, 44000 or 0A000, naming table, column and constraint.

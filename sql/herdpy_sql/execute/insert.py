@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended
+from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended, rows_of_columns
 from herdpy_sql.storage import BATCH_ROWS, parts_of
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def _written_maker(values: Sequence[ColumnValue], rules: Rules) -> Maker:
     return maker
 
 
-NO_VALUE, COMPUTED = -1, -2
-"""Of :attr:`FromQuery.sources`: the column is NULL; it has to be computed."""
+NO_VALUE, COMPUTED, SAME = -1, -2, -3
+"""Of :attr:`FromQuery.sources`: the column is NULL; it is computed for each row; once for all of them."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,15 @@ class FromQuery:
 
     Attributes:
         sources: for each physical column the place of the query's column that it is as it is, or one of
-            ``NO_VALUE`` and ``COMPUTED``.
+            ``NO_VALUE``, ``COMPUTED`` and ``SAME``.
+        used: the places of the query's columns that are computed with.
     """
 
     compute: tuple[Compiled, ...]
     row_id: int | None
     rules: Rules
     sources: tuple[int, ...]
+    used: tuple[int, ...] = ()
 
     def rows(self, view: View, given: Sequence[Row], clock: Clock) -> list[Row]:
         """:meth:`row` for each row of the query."""
@@ -174,7 +176,7 @@ class FromQuery:
     @property
     def takes_columns(self) -> bool:
         """Whether :meth:`batch` makes batches at all."""
-        return not (self.rules.generated or self.rules.options)
+        return not self.rules.options
 
     def batch(
         self, view: View, given: pa.Table, columns: Sequence[OutputColumn], clock: Clock
@@ -188,11 +190,7 @@ class FromQuery:
             SqlError, ValueError: a row is refused, or has to be looked at.
         """
         table, count = self.rules.table, given.num_rows
-        computed = [at for at, source in enumerate(self.sources) if source == COMPUTED and at != self.row_id]
-        values: dict[int, list[Datum]] = {at: [] for at in computed}
-        for row in datum_rows(given, columns) if computed else ():
-            for at in computed:
-                values[at].append(self.compute[at](row, (), clock))
+        values = self._computed(given, columns, clock)
         arrays: list[Any] = []
         for at, source in enumerate(self.sources):
             one, kind = table.fields[at], table.columns[at].type
@@ -200,22 +198,47 @@ class FromQuery:
                 first = view.next_row_ids(table, count)
                 arrays.append(pa.array(np.arange(first, first + count)))
             elif source >= 0:
-                column: Any = given.column(source)
-                arrays.append(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+                arrays.append(_in_one(given.column(source)))
             else:
-                arrays.append(datums_to_array(one, values.get(at, [None] * count), kind.precision))
+                same = self.compute[at]((), (), clock) if source == SAME else None
+                arrays.append(datums_to_array(one, values.get(at) or [same] * count, kind.precision))
         self._verify(arrays, clock)
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
 
-    def _verify(self, arrays: Sequence[Any], clock: Clock) -> None:
-        rules = self.rules
+    def _computed(
+        self, given: pa.Table, columns: Sequence[OutputColumn], clock: Clock
+    ) -> dict[int, list[Datum]]:
+        """What is computed for each row, by the position of its column."""
+        positions = [at for at, source in enumerate(self.sources) if source == COMPUTED and at != self.row_id]
+        values: dict[int, list[Datum]] = {at: [] for at in positions}
+        if not positions:
+            return values
+        fields = [column.type.field for column in columns]
+        read = list(map(_in_one, given.columns))
+        for row in rows_of_columns(fields, read, self.used, given.num_rows):
+            for at in positions:
+                values[at].append(self.compute[at](row, (), clock))
+        return values
+
+    def _verify(self, arrays: list[Any], clock: Clock) -> None:
+        """Look at the columns of new rows, and put the generated ones among them; errors as of ``batch``."""
+        rules, fields = self.rules, self.rules.table.fields
+        rules.fill_generated(arrays, clock)
         if any(arrays[position].null_count for position in rules.not_null):
             raise ValueError("a row has NULL where none may be")
-        if rules.checks or rules.shapes:
-            fields = rules.table.fields
-            listed = [array_to_datums(one, array) for one, array in zip(fields, arrays, strict=True)]
-            for row in zip(*listed, strict=True):
-                rules.verify(row, clock)
+        for position, dimensions in rules.shapes:
+            for value in array_to_datums(fields[position], arrays[position]):
+                rules.check_shape(position, dimensions, value)
+        if rules.checks:
+            conditions = [condition for _, condition in rules.checks]
+            for row in rows_of_columns(fields, arrays, rules.watched, len(arrays[0])):
+                if any(condition(row, (), clock) is False for condition in conditions):
+                    raise ValueError("a row violates a CHECK")
+
+
+def _in_one(column: Any) -> Any:
+    """A column of a table as one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 @dataclass(frozen=True)

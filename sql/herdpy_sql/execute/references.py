@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from herdpy.codec.arrow import array_to_datums
@@ -127,20 +128,30 @@ class ReferenceView:
         return count
 
     def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
-        """As of the view."""
+        """As of the view; nothing is done where a row refers in part only (MATCH FULL, SqlError 23503)."""
+        events = self._referring(table, batch, None)
         count = self._view.insert_batch(table, batch)
-        self.added(table, batch)
+        self._events.extend(events)
         return count
 
     def added(self, table: Table, batch: pa.RecordBatch, first: int = 0) -> None:
         """The rows of a batch were put into the view in another way; ``first``: the first one's number."""
+        self._events.extend(self._referring(table, batch, first))
+
+    def _referring(self, table: Table, batch: pa.RecordBatch, first: int | None) -> list[Refers]:
+        """What the rows of a batch refer to, by the order of the rows, each once."""
+        found: list[tuple[int, Refers]] = []
         for link in self._links.of_child.get(table.id, ()):
             columns = [array_to_datums(table.fields[at], batch.column(at)) for at in link.key.columns]
             seen: set[Values] = set()
-            for nth, values in enumerate(zip(*columns, strict=True), first):
+            for row, values in enumerate(zip(*columns, strict=True)):
                 if values not in seen:
                     seen.add(values)
-                    self._refers_by(link, values, None, nth)
+                    event = _event(link, values, None, None if first is None else first + row)
+                    if event is not None:
+                        found.append((row, event))
+        found.sort(key=itemgetter(0))
+        return [event for _, event in found]
 
     def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Datum]) -> None:
         """As of the view."""
@@ -187,15 +198,9 @@ class ReferenceView:
         return any(link.referred(old) != link.referred(new) for link in parents)
 
     def _refers(self, link: ForeignKeyLink, row: Sequence[Datum]) -> None:
-        self._refers_by(link, link.referring(row), row, self.nth)
-
-    def _refers_by(
-        self, link: ForeignKeyLink, values: Values, row: Sequence[Datum] | None, nth: int | None
-    ) -> None:
-        if None not in values:
-            self._events.append(Refers(link, values, row, nth))
-        elif link.key.full and any(value is not None for value in values):
-            raise numbered(mixed(link), nth)
+        event = _event(link, link.referring(row), row, self.nth)
+        if event is not None:
+            self._events.append(event)
 
     # What follows from them.
 
@@ -239,7 +244,8 @@ class ReferenceView:
             else:
                 self._act(event, deferred, clock)
             count += 1
-            if link.down is None or not count % _STEP:  # without an index each may read a whole table
+            reads_all = link.down is None and isinstance(event, Referred)
+            if reads_all or not count % _STEP:
                 yield
         if self._put_off:
             self._view.deferred = deferred.with_checks(self._put_off)
@@ -289,6 +295,17 @@ def _check(
     link: ForeignKeyLink, values: Values, key: bytes | None, *, of_child: bool = True
 ) -> DeferredCheck:
     return DeferredCheck((link.child.id, link.key.name), link.parent.id, of_child, values, key)
+
+
+def _event(
+    link: ForeignKeyLink, values: Values, row: Sequence[Datum] | None, nth: int | None
+) -> Refers | None:
+    """What a row notes that refers by these values: nothing with a NULL. SqlError 23503 of MATCH FULL."""
+    if None not in values:
+        return Refers(link, values, row, nth)
+    if link.key.full and any(value is not None for value in values):
+        raise numbered(mixed(link), nth)
+    return None
 
 
 class ReferringPlan(Plan):

@@ -21,6 +21,7 @@ from herdpy_sql.execute.change import row_mode
 from herdpy_sql.execute.insert import (
     COMPUTED,
     NO_VALUE,
+    SAME,
     Arbiter,
     Change,
     ColumnValue,
@@ -35,7 +36,7 @@ from herdpy_sql.execute.insert import (
     OnConflict,
     make_maker,
 )
-from herdpy_sql.expr import Params, compile_expr, split_conjuncts
+from herdpy_sql.expr import Params, columns_used, compile_expr, is_volatile, split_conjuncts
 from herdpy_sql.expr.binding import typed_as
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.expr.scope import Scope
@@ -363,6 +364,7 @@ def from_columns(
         refuse_generated(table, position)
         given[position] = assigned(table, position, ColumnRef(column.type, i, column.name), params)
     compute, sources = [], []
+    used: set[int] = set()
     for position in range(len(table.columns)):
         found = given.get(position) or (
             None if table.columns[position].numbers_rows else default_of(table, position)
@@ -370,10 +372,14 @@ def from_columns(
         compute.append(compile_expr(found) if found is not None else null)
         if position in given and isinstance(found, ColumnRef):
             sources.append(found.index)
+        elif found is None:
+            sources.append(NO_VALUE)
         else:
-            sources.append(NO_VALUE if found is None else COMPUTED)
+            read = {column.index for column in columns_used(found)}
+            used |= read
+            sources.append(COMPUTED if read or is_volatile(found) else SAME)
     row_id = next((i for i, column in enumerate(table.columns) if column.numbers_rows), None)
-    return FromQuery(tuple(compute), row_id, rules_of(table), tuple(sources))
+    return FromQuery(tuple(compute), row_id, rules_of(table), tuple(sources), tuple(sorted(used)))
 
 
 def _select_plan(

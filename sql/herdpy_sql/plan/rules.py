@@ -6,7 +6,7 @@ a statement that writes to tables with foreign keys one that checks them and car
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -147,22 +147,37 @@ def rules_of(table: Table) -> Rules:
     found = table.derived.get("rules")
     if found is None:
         not_null = tuple(i for i, c in enumerate(table.columns) if c.not_null and not c.dropped)
+        conditions = [bind_check(table, scalar(check.condition)) for check in table.checks]
         checks = tuple(
-            (check.name, compile_expr(bind_check(table, scalar(check.condition)))) for check in table.checks
+            (check.name, compile_expr(condition))
+            for check, condition in zip(table.checks, conditions, strict=True)
         )
-        generated = tuple(
-            (position, compile_expr(bind_generated(table, position)))
+        made = {
+            position: bind_generated(table, position)
             for position, column in enumerate(table.columns)
             if column.generated is not None and not column.dropped
-        )
+        }
+        generated = tuple((position, compile_expr(expr)) for position, expr in made.items())
         shapes = tuple(
             (position, column.type.dimensions)
             for position, column in enumerate(table.columns)
             if column.type.base is Base.ARRAY and not column.dropped
         )
-        found = table.derived["rules"] = Rules(table, not_null, checks, generated, shapes=shapes)
+        found = table.derived["rules"] = Rules(
+            table,
+            not_null,
+            checks,
+            generated,
+            shapes=shapes,
+            watched=_positions_used(conditions),
+            generated_from=_positions_used(made.values()),
+        )
     assert isinstance(found, Rules)
     return found
+
+
+def _positions_used(exprs: Iterable[Expr]) -> tuple[int, ...]:
+    return tuple(sorted({column.index for one in exprs for column in columns_used(one)}))
 
 
 def checked_by_view(table: Table, tree: exp.Expression) -> Table:
@@ -176,16 +191,6 @@ def checked_by_view(table: Table, tree: exp.Expression) -> Table:
     compiled = compile_expr(bind_check(table, condition))
     found.derived["rules"] = replace(rules_of(table), options=((view, compiled),))
     return found
-
-
-def generated_columns_used(table: Table) -> frozenset[int]:
-    """The positions of the columns that its generated columns are made of."""
-    return frozenset(
-        one.index
-        for position, column in enumerate(table.columns)
-        if column.generated is not None and not column.dropped
-        for one in columns_used(bind_generated(table, position))
-    )
 
 
 def default_of(table: Table, position: int) -> Expr | None:
@@ -445,8 +450,8 @@ def with_references(plan: Plan, catalog: Catalog) -> Plan:
         return ReferringChange(plan, TOOLS) if _touches(plan, links) else plan
     if isinstance(plan, DeletePlan):
         return ReferringChange(plan, TOOLS) if plan.table.id in links.of_parent else plan
-    if isinstance(plan, InsertSelectPlan):
-        plan.by_columns = False  # what its rows refer to is noted one by one
+    if isinstance(plan, InsertSelectPlan) and any(one.deferrable for one in plan.table.foreign_keys):
+        plan.by_columns = False  # a check that is put off looks for its row by the row's key
     if isinstance(plan, InsertSelectPlan | MergePlan):
         return ReferringInsert(plan, TOOLS)
     return ReferringPlan(plan, TOOLS)

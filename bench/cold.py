@@ -102,11 +102,19 @@ def own_bytes(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) << 10
 
 
+def loop_faults(pid: int) -> int:
+    """How often the first thread of a process, the server's loop, has waited for a page."""
+    text = Path(f"/proc/{pid}/task/{pid}/stat").read_text()
+    return int(text.rpartition(")")[2].split()[9])
+
+
 class Reads:
     """pgbench scripts that read random keys of a range."""
 
     def __init__(self, directory: Path, port: int, rows: int, seconds: int) -> None:
         hot = int(rows * HOT_SHARE)
+        self._logs = directory / "logs"
+        self._logs.mkdir()
         self._port = port
         self._seconds = seconds
         self._hot, self._cold = directory / "hot.sql", directory / "cold.sql"
@@ -116,7 +124,16 @@ class Reads:
     def hot(self, seconds: int) -> float:
         """Reads a second of eight clients."""
         arguments = ("-n", "-M", "prepared", "-c", "8", "-j", "2", "-T", str(seconds), "-f", str(self._hot))
+        arguments += ("--log", f"--log-prefix={self._logs}/hot")
         return _rate(pgbench(self._port, *arguments))
+
+    def latencies_ms(self) -> list[float]:
+        """Of the hot reads since this was asked last, in order."""
+        found = []
+        for log in self._logs.iterdir():
+            found += [int(line.split()[2]) / 1000 for line in log.read_text().splitlines()]
+            log.unlink()
+        return sorted(found)
 
     def both(self) -> tuple[float, float]:
         """The same beside one that reads what is cold; and that one's."""
@@ -156,12 +173,19 @@ def measure(directory: Path, *, quick: bool) -> list[Line]:
             scanned_s = scan(server.port, rows, rows)
             scan(server.port, int(rows * HOT_SHARE), rows)
             reads.hot(seconds)
-            alone, beside, cold = [], [], []
+            reads.latencies_ms()
+            alone, beside, cold, slow, slowest, faults = [], [], [], [], 0.0, []
             for _ in range(rounds):
                 alone.append(reads.hot(seconds))
+                reads.latencies_ms()
+                before = loop_faults(pid)
                 hot, others = reads.both()
+                faults.append((loop_faults(pid) - before) / others / (seconds + 1))
                 beside.append(hot)
                 cold.append(others)
+                latencies_ms = reads.latencies_ms()
+                slow.append(latencies_ms[len(latencies_ms) * 99 // 100])
+                slowest = max(slowest, latencies_ms[-1])
         finally:
             server.close()
     share = median(b / a for a, b in zip(alone, beside, strict=True))
@@ -173,6 +197,9 @@ def measure(directory: Path, *, quick: bool) -> list[Line]:
         Line(f"{name}, alone", median(alone), "reads/s", runs=alone),
         kept,
         Line("the share that is kept", share, ""),
+        Line("pages that the loop waited for, a cold read", median(faults), "", runs=faults),
+        Line("p99 of hot reads beside cold ones", median(slow), "ms", runs=slow),
+        Line("the slowest of them", slowest, "ms"),
         Line("a scan of all, nothing of it in memory", size / scanned_s / (1 << 20), "MiB/s"),
         Line("cold reads beside it, one client", median(cold), "reads/s", runs=cold),
     ]

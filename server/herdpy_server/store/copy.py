@@ -21,6 +21,8 @@ from herdpy_server.store.disk import Disk, StoreDamagedError
 
 MANIFEST = "manifest.json"
 _CHUNK = 1 << 20
+_AHEAD = 8 << 20
+"""So much of the file is read ahead of the copying, from its beginning: much is copied as it lies there."""
 
 Progress = Callable[[int, int], object]
 """Called with bytes copied and about how many there are."""
@@ -51,7 +53,7 @@ def copy(disk: Disk, target: Path, progress: Progress | None) -> LSN:
     target.mkdir(parents=True)
     info = disk.env.info()
     total = (info["last_pgno"] + 1) * disk.env.stat()["psize"]
-    hashed, copied = xxh3_128(), 0
+    hashed, copied, wanted = xxh3_128(), 0, 0
     source, sink = os.pipe()
     failed: list[BaseException] = []
     thread = threading.Thread(target=_pour, args=(disk.env, sink, failed), name="herdpy-copy")
@@ -60,6 +62,9 @@ def copy(disk: Disk, target: Path, progress: Progress | None) -> LSN:
             thread.start()
             try:
                 while chunk := os.read(source, _CHUNK):
+                    if disk.pages is not None and copied >= wanted - _AHEAD:
+                        disk.pages.want_bytes(wanted, _AHEAD)
+                        wanted += _AHEAD
                     file.write(chunk)
                     hashed.update(chunk)
                     copied += len(chunk)

@@ -7,16 +7,23 @@ Everything above reads through a :class:`DiskView`, one read transaction with th
 ``current`` is the newest and is replaced as one attribute, so that a reader in another thread keeps
 a view that fits together.
 Only the checkpointer writes (``flush``). Keys of any length: see ``physical``.
+Who opens LMDB to write it reads single rows mostly. So its map is read without readahead, which would take
+the place of pages that are needed again; scans that meet missing pages have theirs read ahead (``pages``).
+Who opens it to read reads much of it.
 """
 
 from __future__ import annotations
 
+import resource
 import struct
+import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
+from resource import getrusage
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -28,6 +35,7 @@ from herdpy.log.lsn import LSN, START
 from herdpy_server.store import loads, outcomes, physical, probe
 from herdpy_server.store.layers import Item
 from herdpy_server.store.limits import ADDRESS_SPACE
+from herdpy_server.store.pages import Pages, PageTree, ReadAhead
 from herdpy_sql.catalog import Catalog, relabelled
 from herdpy_sql.definitions import decode_table, encode_table
 from herdpy_sql.errors import SqlError
@@ -45,18 +53,28 @@ class ApplyError(Exception):
     """A record of the log does not fit the state it is applied to, so that log and store differ."""
 
 
+_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+"""Whose missing pages are counted: this thread's, where the system knows those."""
+_AT_ONCE = 256
+"""Items of a scan between two looks at what is to be read ahead."""
+
+
 class DiskView:
     """One state of LMDB, held for as long as anyone refers to it, by one reader for all of them.
 
     Any number of threads may read it at a time: LMDB changes nothing in a read transaction whose databases
     have been looked at once, which ``Disk.renewed`` sees to. A scan is its thread's own.
+
+    Args:
+        pages: the file, where scans have it read ahead; None: the map is read ahead.
     """
 
-    __slots__ = ("__weakref__", "_get", "handles", "txn")
+    __slots__ = ("__weakref__", "_get", "handles", "pages", "txn")
 
-    def __init__(self, txn: Any, handles: Mapping[int, Any]) -> None:
+    def __init__(self, txn: Any, handles: Mapping[int, Any], pages: Pages | None = None) -> None:
         self.txn = txn
         self.handles = handles
+        self.pages = pages
         self._get = txn.get
 
     def end(self) -> None:
@@ -82,19 +100,19 @@ class DiskView:
         if handle is None:
             return iter(())
         if not may_be_long:
-            return self._scan(handle, low, high, reverse)
-        items = self._scan(handle, physical.physical_low(low), physical.physical_high(high), reverse)
+            return self._scan(db, handle, low, high, reverse)
+        items = self._scan(db, handle, physical.physical_low(low), physical.physical_high(high), reverse)
         return physical.in_order(items, low, high, reverse)
 
     def values(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
         """The values from ``low`` on by key, for databases without long keys: half the price of items."""
         cursor = self._from(db, low)
-        return iter(()) if cursor is None else cursor.iternext(keys=False)
+        return iter(()) if cursor is None else _ahead(self, db, cursor, cursor.iternext(keys=False))
 
     def keys(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
         """The keys from ``low`` on, in order, for databases without long keys: half the price of items."""
         cursor = self._from(db, low)
-        return iter(()) if cursor is None else cursor.iternext(values=False)
+        return iter(()) if cursor is None else _ahead(self, db, cursor, cursor.iternext(values=False))
 
     def _from(self, db: int, low: bytes | None) -> Any:
         """A cursor at the first key from ``low`` on; None: there is none."""
@@ -104,7 +122,17 @@ class DiskView:
         cursor = self.txn.cursor(handle)
         return cursor if (cursor.first() if low is None else cursor.set_range(low)) else None
 
-    def _scan(self, handle: Any, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Item]:
+    def tree(self, db: int) -> PageTree | None:
+        """Where the keys of a database lie; None where that cannot be known. For one thread, while the view
+        is read."""
+        if self.pages is None or db not in self.handles:
+            return None
+        record = self._get(b"t%d" % db) or self._get(b"i%d" % db)
+        return None if record is None else PageTree(self.pages, record)
+
+    def _scan(
+        self, db: int, handle: Any, low: bytes | None, high: bytes | None, reverse: bool
+    ) -> Iterator[Item]:
         cursor = self.txn.cursor(handle)
         if reverse:
             beyond = high is not None and cursor.set_range(high)
@@ -113,7 +141,7 @@ class DiskView:
             return cursor.iterprev() if low is None else _down_to(cursor, low)
         if not (cursor.first() if low is None else cursor.set_range(low)):
             return iter(())
-        return cursor.iternext() if high is None else _up_to(cursor, high)
+        return _ahead(self, db, cursor, cursor.iternext()) if high is None else _up_to(self, db, cursor, high)
 
     def existing(self, db: int, keys: Sequence[bytes]) -> list[bytes]:
         """Those of the sorted ``keys`` (none of them long) that are there."""
@@ -151,11 +179,33 @@ class DiskView:
         return 0 if handle is None else self.txn.stat(handle)["entries"]
 
 
-def _up_to(cursor: Any, high: bytes) -> Iterator[Item]:
-    for item in cursor.iternext():
+def _up_to(view: DiskView, db: int, cursor: Any, high: bytes) -> Iterator[Item]:
+    items = cursor.iternext()
+    for item in islice(items, _AT_ONCE):
         if item[0] >= high:
             return
         yield item
+    for item in _ahead(view, db, cursor, items):
+        if item[0] >= high:
+            return
+        yield item
+
+
+def _ahead(view: DiskView, db: int, cursor: Any, items: Iterator[_I]) -> Iterator[_I]:
+    """``items``, through which the cursor walks. Once a page was missing, the next ones are read ahead."""
+    return items if view.pages is None else chain.from_iterable(_pieces(view, db, cursor, items))
+
+
+def _pieces(view: DiskView, db: int, cursor: Any, items: Iterator[_I]) -> Iterator[Iterator[_I]]:
+    yield islice(items, _AT_ONCE)
+    ahead, faults = None, getrusage(_THREAD).ru_majflt
+    while key := cursor.key():  # at its end it has none; LMDB has no empty key
+        if ahead is not None:
+            ahead.reached(key)
+        elif getrusage(_THREAD).ru_majflt != faults:
+            tree = view.tree(db)
+            ahead = None if tree is None else ReadAhead(tree, key)
+        yield islice(items, _AT_ONCE)
 
 
 def _down_to(cursor: Any, low: bytes) -> Iterator[Item]:
@@ -196,6 +246,8 @@ def decode_catalog(data: bytes) -> Catalog:
     )
 
 
+_KNOWN_PAGES = sys.byteorder == "little"
+"""Whether LMDB's pages are here as ``pages`` knows them."""
 FORMAT = 1
 MAX_DATABASES = 16_384
 """Tables and indexes; LMDB has room for a quarter more, for those that were dropped and are still read."""
@@ -209,6 +261,7 @@ _LSN = struct.Struct(">qq")
 _NOT_DAMAGE = (lmdb.MemoryError, lmdb.DiskError, lmdb.ReadonlyError, lmdb.ReadersFullError, lmdb.LockError)
 """What the machine refuses, and no reason to set a store aside: memory, space, permission."""
 
+_I = TypeVar("_I", Item, bytes)
 _F = TypeVar("_F", outcomes.Figures, loads.LoadFigures)
 
 Checksums = dict[int, tuple[int, int]]
@@ -221,6 +274,7 @@ class Disk:
     Attributes:
         used_bytes, map_size_bytes: how much of its map the file takes, and how large it may grow before it is
             opened again; as of the newest view, and known after the closing too.
+        pages: the file, whose map is read without readahead; None where it is read with it.
     """
 
     def __init__(
@@ -243,6 +297,7 @@ class Disk:
         self.read_only = read_only
         self.handles: dict[int, Any] = {}
         self.condemned: dict[int, Any] = {}  # emptied, to be removed once no view knows them
+        self.pages: Pages | None = None
         self._views: WeakSet[DiskView] = WeakSet()
         self._counting = threading.Lock()
         if not read_only:
@@ -272,7 +327,7 @@ class Disk:
                 readonly=read_only,
                 lock=lock,
                 meminit=False,
-                readahead=True,
+                readahead=self.read_only or not _KNOWN_PAGES,
             )
         except _NOT_DAMAGE as error:
             raise refused(error) from error
@@ -281,6 +336,8 @@ class Disk:
         self.max_readers = max_readers
         self._page_bytes = int(self.env.stat()["psize"])
         try:
+            if not read_only and _KNOWN_PAGES:
+                self.pages = Pages(path / "data.mdb", self._page_bytes)
             if lock:
                 self.env.reader_check()
             self._open_meta()
@@ -436,7 +493,7 @@ class Disk:
 
     def reserve(self) -> DiskView:
         """A place in LMDB's table of readers for the state that is about to be written. ReadersFullError."""
-        return DiskView(self.env.begin(), {})
+        return DiskView(self.env.begin(), {}, self.pages)
 
     def renewed(self, reserved: DiskView | None = None) -> DiskView:
         """A view of the newest state, for any number of threads.
@@ -450,7 +507,7 @@ class Disk:
         with self._counting:
             if reserved is not None:
                 reserved.end()
-            view = DiskView(self.env.begin(), dict(self.handles))
+            view = DiskView(self.env.begin(), dict(self.handles), self.pages)
             self._views.add(view)
             info = self.env.info()
             self.map_size_bytes = int(info["map_size"])
@@ -488,6 +545,8 @@ class Disk:
         with suppress(AttributeError):
             del self.current
         self.env.close()
+        if self.pages is not None:
+            self.pages.close()
         ADDRESS_SPACE.give_back(self._taken_bytes)
         self._taken_bytes = 0
         if not self.read_only:

@@ -17,7 +17,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.block_statements import BlockStatement
+    from herdpy_server.sessions.block_statements import ResolvedStatement
     from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
     from herdpy_server.sessions.point_reads import PointRead
     from herdpy_server.sessions.portals import Portal
@@ -174,11 +174,13 @@ class BindPattern:
         decoders: for each value; ``zone`` is the time zone that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
         point: the statement as one function, outside of a transaction; None until it was answered twice, or
-            where it cannot be that. ``in_block``: the same in one, for the plan ``tried``.
+            where it cannot be that. ``in_block``: the same in one, for the plan ``tried``. ``begins``: the
+            same of what begins one.
         spent: the portal of a point statement that ran in a transaction; it has no rows left.
     """
 
     __slots__ = (
+        "begins",
         "columns",
         "decoders",
         "form",
@@ -203,7 +205,8 @@ class BindPattern:
         self.columns: Sequence[OutputColumn] | None = None
         self.spent: ClientPortal | None = None
         self.point: PointRead | None = None
-        self.in_block: BlockStatement | None = None
+        self.in_block: ResolvedStatement | None = None
+        self.begins: ResolvedStatement | None = None
         self.tried: ReadyPlan | None = None
 
     def datums(self, values: list[bytes | None]) -> tuple[Datum, ...]:

@@ -33,7 +33,14 @@ from herdpy_server.pgwire.client_statements import (
     make_encoder,
 )
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
-from herdpy_server.sessions.block_statements import BlockStatement, RowRead, is_resolvable, resolved_write
+from herdpy_server.sessions.block_statements import (
+    BlockBegin,
+    BlockCommit,
+    ResolvedStatement,
+    RowRead,
+    is_resolvable,
+    resolved_write,
+)
 from herdpy_server.sessions.point_reads import PointRead
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of
@@ -41,6 +48,7 @@ from herdpy_server.sessions.result import Result
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import PointSelect
+from herdpy_sql.plan import Begin, Commit
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -62,6 +70,7 @@ _REST = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
 """Describe and Execute of the unnamed portal, all its rows, and Sync."""
 _REST_BYTES = len(_REST)
 _FORMS = 64
+_OF_BLOCKS = frozenset({Begin, Commit})
 _NO_ROWS = AnswerForm(b"", None)
 
 
@@ -249,13 +258,14 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
             ):
                 bound, datums = known, pattern.values(data, end + len(pattern.head), stop)
                 if datums is not None and data.startswith(_REST, stop):
-                    if session.transaction is not None:
-                        if pattern.in_block is not None and _run_in_block(
-                            conversation, known, pattern, pattern.in_block, datums, stop
-                        ):
+                    resolved = pattern.begins if session.transaction is None else pattern.in_block
+                    if resolved is not None:
+                        if _run_resolved(conversation, known, pattern, resolved, datums, stop):
                             return
-                    elif pattern.point is not None and _read_point(
-                        conversation, known.statement, pattern.point, datums, stop
+                    elif (
+                        pattern.point is not None
+                        and session.transaction is None
+                        and _read_point(conversation, known.statement, pattern.point, datums, stop)
                     ):
                         return
     if bound is None or pattern is None or datums is None:
@@ -312,18 +322,7 @@ def _run_alone(
     if form is None or pattern.columns is not statement.columns:
         form = _statement_form(bound, pattern)
     elif not statement.named:
-        if session.transaction is not None:
-            _resolve_in_block(session, statement, pattern, form)
-        else:
-            pattern.point = _resolved(
-                session,
-                statement.ready,
-                pattern.point,
-                form,
-                statement.columns,
-                pattern.results,
-                pattern.zone,
-            )
+        _resolve(session, statement, pattern, form)
     statement.binds += 1
     conversation.connection.inbox.at = stop + _REST_BYTES
     conversation.extended = False
@@ -359,52 +358,64 @@ def _read_point(
     return True
 
 
-def _run_in_block(
+def _run_resolved(
     conversation: Conversation,
     bound: ClientStatement,
     pattern: BindPattern,
-    point: BlockStatement,
+    resolved: ResolvedStatement,
     datums: tuple[Datum, ...],
     stop: int,
 ) -> bool:
-    """Bind, Describe, Execute and Sync within a transaction as one function; False: nothing has happened."""
-    statement = bound.statement
-    answer = point.run(statement, datums)
-    if answer is None:
-        return False
-    statement.binds += 1
-    conversation.connection.inbox.at = stop + _REST_BYTES
+    """Bind, Describe, Execute and Sync of a resolved statement as one step; False: nothing has happened."""
+    session, statement = conversation.session, bound.statement
+    inbox = conversation.connection.inbox
+    at, inbox.at = inbox.at, stop + _REST_BYTES
     conversation.extended = False
-    _keep_spent(conversation, bound, pattern, datums)
-    if isinstance(answer, bytes):
-        conversation.out.append(answer)
-        conversation.connection.out_bytes += len(answer)
-        conversation.ready()
-        return True
-    form = pattern.form
-    assert form is not None
     try:
-        _answer_alone(conversation, form, answer)
+        answer = resolved.run(statement, datums)
+        if answer is None:
+            inbox.at, conversation.extended = at, True
+            return False
+        statement.binds += 1
+        if session.transaction is not None:
+            _keep_spent(conversation, bound, pattern, datums)
+        elif conversation.portals:
+            conversation.portals.clear()
+        if isinstance(answer, bytes):
+            conversation.out.append(answer)
+            conversation.connection.out_bytes += len(answer)
+            conversation.ready()
+        else:
+            assert pattern.form is not None
+            _answer_alone(conversation, pattern.form, answer)
     except Exception:
-        conversation.out.append(form.head)
+        assert pattern.form is not None
+        conversation.out.append(pattern.form.head)
         raise
     return True
 
 
-def _resolve_in_block(
-    session: Session, statement: PreparedStatement, pattern: BindPattern, form: AnswerForm
-) -> None:
-    """A statement in a transaction, now answered as before, as one function for the next time."""
-    ready = statement.ready
-    if ready is None or ready is pattern.tried or not is_resolvable(session, ready):
+def _resolve(session: Session, statement: PreparedStatement, pattern: BindPattern, form: AnswerForm) -> None:
+    """A statement that is now answered as before, as one function for the next time."""
+    ready, columns = statement.ready, statement.columns
+    plan = None if ready is None else ready.plan
+    if session.transaction is None and type(plan) is not Begin:
+        pattern.point = _resolved(session, ready, pattern.point, form, columns, pattern.results, pattern.zone)
+        return
+    if ready is None or plan is None or ready is pattern.tried:
+        return
+    if type(plan) not in _OF_BLOCKS and not is_resolvable(session, ready):
         return
     pattern.tried = ready
-    plan, columns = ready.plan, statement.columns
 
     def whole(count: int) -> bytes:
         return form.head + backend.command_complete(plan.command_tag(count))
 
-    if isinstance(plan, PointSelect) and columns is not None:
+    if type(plan) is Begin:
+        pattern.begins = BlockBegin(session, ready, whole(0))
+    elif type(plan) is Commit:
+        pattern.in_block = BlockCommit(session, ready, whole(0))
+    elif isinstance(plan, PointSelect) and columns is not None:
         around = form.head, backend.command_complete(plan.command_tag(1))
         answer = make_answer_encoder(columns, pattern.results, pattern.zone, plan.decode, around)
         pattern.in_block = RowRead(session, ready, plan, answer, whole(0))
@@ -470,7 +481,7 @@ def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
         head = backend.BIND_COMPLETE + bound.row_description(columns, pattern.results)
         form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.zone))
     pattern.form, pattern.columns, pattern.point = form, columns, None
-    pattern.in_block = pattern.tried = None
+    pattern.in_block = pattern.begins = pattern.tried = None
     return form
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, cast
 
-from herdpy.log import LogError
+from herdpy.log import Append, LogError
 from herdpy.log.wait import Pause
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
 from herdpy_server.sessions.answer_checks import AnswerChecks
@@ -272,13 +272,15 @@ class TransactionBlock:
                 del failure  # it has this frame
         try:
             await self.ready_to_commit(transaction)
-            append = self.tablespace.commit(transaction, self.settings.request_id)
         except BaseException as error:
             self.end(committed=False)
             if isinstance(error, LogError):
                 raise sql_error(error) from error
-            if not isinstance(error, DuplicateRequestError):
-                raise
+            raise
+        append: Append | None = None
+        try:
+            append = self.place(transaction)
+        except DuplicateRequestError as error:
             failure = error
         if isinstance(failure, DuplicateRequestError):
             await failure.confirm()
@@ -286,11 +288,32 @@ class TransactionBlock:
                 raise failure
             finally:
                 del failure  # it has this frame
-        self.end(committed=True)
         workspace = transaction.workspace
         if append is not None or workspace.read_position:
             await self.checks.durable(append, workspace)
         await let_go(transaction)
+
+    def place(self, transaction: Transaction) -> Append | None:
+        """Give the open transaction its place in the log, in the turn in which it is ready to commit.
+
+        The block is over, whatever comes of it.
+
+        Returns:
+            None when it changed nothing.
+
+        Raises:
+            SqlError: as ``Tablespace.commit``, or why the log takes no more; a DuplicateRequestError is still
+                to be confirmed.
+        """
+        try:
+            append = self.tablespace.commit(transaction, self.settings.request_id)
+        except BaseException as error:
+            self.end(committed=False)
+            if isinstance(error, LogError):
+                raise sql_error(error) from error
+            raise
+        self.end(committed=True)
+        return append
 
     async def ready_to_commit(self, transaction: Transaction) -> None:
         """Wait for what the commit of a transaction with locks needs: checks that were put off, the parts

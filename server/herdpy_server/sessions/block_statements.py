@@ -1,5 +1,5 @@
-"""Statements about one row by its key in an open transaction, each as one function: a prepared statement
-resolved for the block.
+"""Statements about one row by its key in an open transaction, and those that begin and end it, each as one
+function: prepared statements resolved for the block.
 
 Above ``session``, whose way of such a statement is the meaning of this one; beside ``point_reads``, which are
 those outside of a transaction. A front end makes a :class:`BlockStatement` for a statement that it has run
@@ -19,11 +19,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter, time_ns
 from typing import Any
 
+from herdpy.log import Append, LogError
 from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session
+from herdpy_server.sessions.time_slices import let_go
 from herdpy_server.store import Mark, Workspace
-from herdpy_server.tablespace import Transaction
+from herdpy_server.tablespace import Transaction, sql_error
 from herdpy_sql.catalog import Table
 from herdpy_sql.execute.change import OwnMatches, UpdatePlan
 from herdpy_sql.execute.insert import InsertPlan
@@ -37,8 +39,131 @@ Answer = bytes | Coroutine[Any, Any, Result]
 _NO_ROW: tuple[()] = ()
 
 
-class BlockStatement:
-    """A statement about one row, for one session and one form of its answers.
+class ResolvedStatement:
+    """A prepared statement, for one session and one form of its answers."""
+
+    @abstractmethod
+    def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
+        """Carry the statement out with these datums.
+
+        Returns:
+            The answer; the statement has begun, and is over where these are bytes. None: nothing has
+            happened, and it is to be run as any other statement.
+        """
+
+
+class BlockBegin(ResolvedStatement):
+    """BEGIN without modes, outside of a transaction."""
+
+    def __init__(self, session: Session, ready: ReadyPlan, answer: bytes) -> None:
+        self._session = session
+        self._ready = ready
+        self._answer = answer
+
+    def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
+        """See :class:`ResolvedStatement`."""
+        session = self._session
+        if (
+            session.transaction is not None
+            or session.portals
+            or statement.ready is not self._ready
+            or not _takes_at_once(session, self._ready)
+        ):
+            return None
+        observer = session.observer
+        began_s = 0.0 if observer is None else perf_counter()
+        session.waits.deadline.begin(session.settings.statement_timeout_s)
+        session.begin()
+        session.implicit = session.pipelined = False
+        session.text = session.source = statement.text
+        session.text_began_us = time_ns() // 1000
+        if observer is not None:
+            observer(statement.text, perf_counter() - began_s, -1, None)
+        return self._answer
+
+
+class BlockCommit(ResolvedStatement):
+    """COMMIT of a transaction that is ready for it."""
+
+    def __init__(self, session: Session, ready: ReadyPlan, answer: bytes) -> None:
+        self._session = session
+        self._ready = ready
+        self._answer = answer
+
+    def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
+        """See :class:`ResolvedStatement`. SqlError as ``TransactionBlock.place``."""
+        session = self._session
+        transaction = session.transaction
+        if (
+            transaction is None
+            or session.failed
+            or session.implicit
+            or session.settings.request_id
+            or statement.ready is not self._ready
+            or not _takes_at_once(session, self._ready)
+        ):
+            return None
+        workspace = transaction.workspace
+        if workspace.deferred is not None or workspace.logs_much or session.tablespace.log.is_full:
+            return None
+        observer = session.observer
+        began_s = 0.0 if observer is None else perf_counter()
+        session.begins(statement.text)
+        try:
+            append = session.place(transaction)
+        except BaseException as error:
+            session.is_running = False
+            if observer is not None:
+                observer(statement.text, perf_counter() - began_s, -1, error)
+            session.abort()
+            raise
+        if append is not None or workspace.read_position:
+            return self._durable(statement.text, transaction, append, began_s)
+        session.is_running = False
+        if observer is not None:
+            observer(statement.text, perf_counter() - began_s, -1, None)
+        return self._answer
+
+    async def _durable(
+        self, text: str, transaction: Transaction, append: Append | None, began_s: float
+    ) -> Result:
+        """The answer, once the commit, or what the transaction has read, is durable."""
+        session = self._session
+        observer = session.observer
+        try:
+            if append is None:
+                await session.checks.durable(None, transaction.workspace)
+            else:
+                try:
+                    await append
+                except LogError as error:
+                    raise sql_error(error) from error
+            await let_go(transaction)
+        except BaseException as error:
+            if observer is not None:
+                observer(text, perf_counter() - began_s, -1, error)
+            session.abort()
+            raise
+        finally:
+            session.is_running = False
+        if observer is not None:
+            observer(text, perf_counter() - began_s, -1, None)
+        return Result("COMMIT", -1)
+
+
+def _takes_at_once(session: Session, ready: ReadyPlan) -> bool:
+    """Whether a session that has not failed can carry out what only begins or ends a transaction now."""
+    role = session.checked_role
+    return not (
+        session.exposed
+        or session.notices
+        or session.waits.is_closed
+        or (role is not None and role not in ready.permitted)
+    )
+
+
+class BlockStatement(ResolvedStatement):
+    """A statement about one row.
 
     Attributes:
         ready: the plan that it is made of.
@@ -72,12 +197,7 @@ class BlockStatement:
         return True
 
     def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
-        """Carry the statement out with these datums.
-
-        Returns:
-            The answer; the statement has begun, and is over where these are bytes. None: nothing has
-            happened, and it is to be run as any other statement.
-        """
+        """See :class:`ResolvedStatement`."""
         session, settings = self._session, self._settings
         transaction = session.transaction
         if transaction is None or session.failed or session.implicit or session.exposed or session.notices:

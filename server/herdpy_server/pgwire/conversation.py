@@ -284,7 +284,7 @@ class Conversation:
                     connection.write()
         except (FatalError, SilentClose) as last:
             self.end(last)
-        connection.pass_over(waiting=self.is_waiting or self._turn_is_due)
+        connection.pass_over(waiting=self._turn_is_due or self.is_waiting)
 
     def _take_turn(self) -> None:
         self._turn_is_due = False
@@ -323,7 +323,8 @@ class Conversation:
         if settings.commit_position is not self._told_position:
             self._told_position = settings.commit_position
             self.out.append(backend.parameter_status(COMMIT_POSITION, self._told_position))
-        status = "idle" if session.transaction is None else session.status
+        failed = session.failed
+        status = "failed" if failed else "idle" if session.transaction is None else "active"
         self.out.append(_READY[status])
         self.connection.flush = True
         if self.idling is not None:

@@ -460,7 +460,8 @@ def _keep_spent(
 ) -> None:
     """Make the portal that outlives a Sync within a transaction; it has no rows left."""
     session = conversation.session
-    if "" in session.portals and session.portals[""].is_large:
+    before = session.portals.get("")
+    if before is not None and before.buffer is not None:
         session.drop_portal("")
     spent = pattern.spent
     if spent is None:

@@ -272,6 +272,31 @@ def _take_back(workspace: Workspace, mark: Mark) -> None:
         workspace.give_back()
 
 
+class RowKey:
+    """The key of the row that a statement is about, of its parameters."""
+
+    def __init__(self, get: KeyGet) -> None:
+        equals = get.range.equals
+        value = equals[0]
+        self._number = -1  # of the parameter that is the key as it is
+        if len(equals) == 1 and value.param is not None and value.fit is None:
+            self._number = value.param
+        self._encode: Callable[[Sequence[Any]], bytes] = get.range.codec.encode
+        self._key: Callable[[Any, Any, Clock], bytes | None] = get.key
+
+    def encoded(self, values: Sequence[Any], clock: Clock) -> bytes | None:
+        """The key; None where no row has it."""
+        if self._number < 0:
+            return self._key(_NO_ROW, values, clock)
+        value = values[self._number]
+        if value is None:
+            return None
+        try:
+            return self._encode((value,))
+        except ValueError:  # a value that no key has
+            return None
+
+
 class RowUpdate(BlockStatement):
     """UPDATE of one row."""
 
@@ -287,7 +312,7 @@ class RowUpdate(BlockStatement):
         self._table = table
         self._db: int = table.id
         self._mode = plan.lock_mode
-        self._key: Callable[[Any, Any, Clock], bytes | None] = matches.access.key
+        self._key = RowKey(matches.access)
         self._condition: Callable[[Any, Any, Clock], Any] | None = matches.condition
         self._decode: Callable[[bytes], tuple[Any, ...]] = table.row_codec.decode
         self._encode: Callable[[Sequence[Any]], bytes] = table.row_codec.encode
@@ -301,8 +326,8 @@ class RowUpdate(BlockStatement):
         self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
     ) -> bytes | None:
         db = self._db
-        key = self._key(_NO_ROW, values, clock)
-        image = None if key is None else workspace.newest_image(db, key)
+        key = self._key.encoded(values, clock)
+        image = None if key is None else workspace.newest_value(db, key)
         if key is None or image is None:
             return self._none
         row = self._decode(image)
@@ -360,15 +385,15 @@ class RowRead(BlockStatement):
         """``answer`` makes the answer of a row's image. ``nothing``: the answer where there is no row."""
         super().__init__(session, ready)
         self._db: int = plan.get.table.id
-        self._key: Callable[[Any, Any, Clock], bytes | None] = plan.get.key
+        self._key = RowKey(plan.get)
         self._answer = answer
         self._nothing = nothing
 
     def _apply(
         self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
     ) -> bytes | None:
-        key = self._key(_NO_ROW, values, clock)
-        image = None if key is None else workspace.newest_image(self._db, key)
+        key = self._key.encoded(values, clock)
+        image = None if key is None else workspace.newest_value(self._db, key)
         if workspace.read_position and not self._settings.early_answers:
             return None
         if self._tablespace.guard is not None and not self._checks.holds(self._plan):

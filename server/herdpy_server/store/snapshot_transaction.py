@@ -233,7 +233,7 @@ class SnapshotTransaction(Workspace):
         """SqlError 40001 when another transaction has changed a row since the snapshot."""
         pin = self._pinned
         if self.store.history.changed(db, key, pin.since):
-            raise overtaken(deleted=self._get(db, key) is None)
+            raise overtaken(deleted=self.newest_value(db, key) is None)
 
     def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
         """See Workspace; SqlError 40001 when another transaction has changed it since the snapshot."""
@@ -259,7 +259,7 @@ class SnapshotTransaction(Workspace):
         pin = self._pinned
         changed = self.store.history.any_changed(db, keys, pin.since)
         if changed is not None:
-            raise overtaken(deleted=self._get(db, changed) is None)
+            raise overtaken(deleted=self.newest_value(db, changed) is None)
 
     def insert(self, table: Table, values: Sequence[Datum]) -> None:
         """See Workspace. Where a row has the key that the snapshot does not have, that is 23505 or 40001."""

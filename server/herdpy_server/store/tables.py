@@ -191,5 +191,9 @@ class TableOps:
 
 
 def _key_maker(table: Table) -> Callable[[Sequence[Datum]], bytes]:
-    pick, encode = picker(table.key_positions), table.key_codec.encode
+    encode = table.key_codec.encode
+    if len(table.key_positions) == 1:
+        (position,) = table.key_positions
+        return lambda values: encode((values[position],))
+    pick = picker(table.key_positions)
     return lambda values: encode(pick(values))

@@ -486,13 +486,10 @@ class TransactionState:
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
-        return self._get(table.id, key)
+        return self.newest_value(table.id, key)
 
-    def newest_image(self, db: int, key: bytes) -> bytes | None:
-        """The newest image under ``key``, or None, whatever snapshot plans read."""
-        return self._get(db, key)
-
-    def _get(self, db: int, key: bytes) -> bytes | None:
+    def newest_value(self, db: int, key: bytes) -> bytes | None:
+        """The newest value under ``key`` in a database, or None, whatever snapshot plans read."""
         delta = self.layer.get(db)
         if delta is not None:
             value: bytes | Missing | None = delta.rows.get(key, MISSING)
@@ -578,12 +575,12 @@ class TransactionState:
         for delta in deltas:
             suspects |= delta.known(distinct)
         for key in suspects:
-            if self._get(db, key) is not None:
+            if self.newest_value(db, key) is not None:
                 return key
         if through:
             disk = self.store.disk.current
             if not is_plain(keys):
-                return next((key for key in keys if self._get(db, key) is not None), None)
+                return next((key for key in keys if self.newest_value(db, key) is not None), None)
             for key in disk.existing(db, sorted(keys)):
                 if key not in suspects:
                     return key

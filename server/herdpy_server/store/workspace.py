@@ -90,11 +90,11 @@ class Workspace(TransactionState):
         db = table.id
         self._acquire(self.owner, db, key)
         if not ops.indexes:
-            if self._get(db, key) is not None:
+            if self.newest_value(db, key) is not None:
                 raise duplicate(table, table.key, table.key_name, values)
         else:
             entries = self._entries(ops, values, key)
-            if self._get(db, key) is not None:
+            if self.newest_value(db, key) is not None:
                 raise duplicate(table, table.key, table.key_name, values)
             self._check_entries(ops, entries, values)
             for index_id, entry, _ in entries:
@@ -119,7 +119,7 @@ class Workspace(TransactionState):
 
     def _check_entries(self, ops: TableOps, entries: Iterable[Entry], values: Sequence[Datum]) -> None:
         for index_id, entry, exclusive in entries:
-            if exclusive and self._get(index_id, entry) is not None:
+            if exclusive and self.newest_value(index_id, entry) is not None:
                 index = ops.index(index_id).index
                 raise duplicate(ops.table, index.parts, index.name, values)
 
@@ -178,7 +178,7 @@ class Workspace(TransactionState):
                     added.append(after)
                 elif moved:
                     added.append((after[0], after[1], False))  # the same entry, for another key
-        if moved and self._get(db, new_key) is not None:
+        if moved and self.newest_value(db, new_key) is not None:
             raise duplicate(table, table.key, table.key_name, values)
         if added:
             self._check_entries(ops, added, values)
@@ -303,7 +303,7 @@ class Workspace(TransactionState):
         if state is None:
             state = self.store.sequence_heads.get(one.id)
         if state is None:
-            state = self._get(one.id, SEQUENCE_KEY)
+            state = self.newest_value(one.id, SEQUENCE_KEY)
         if state is None:
             state = self.store.disk.sequences.get(one.id)
         if state is None:

@@ -471,15 +471,27 @@ def _sequence_call(expr: n.SequenceCall) -> Compiled:
 
 
 def _call(expr: n.Call) -> Compiled:
+    function = expr.function
+    if len(expr.args) == 2 and function.strict and not function.needs_clock:
+        left, right = expr.args
+        if type(left) is n.ColumnRef and type(right) is n.Param:
+            return _of_column_and_parameter(function.implementation, left.index, right.number - 1)
     return _apply(expr.function, [compile_expr(arg) for arg in expr.args])
 
 
 def _apply(function: n.Function, args: list[Compiled]) -> Compiled:
     run = function.implementation
-    if function.needs_clock or not function.strict or len(args) > 2 or not args:
+    if not function.strict or len(args) > 2 - function.needs_clock or not args:
         return _apply_any(function, args)
     if len(args) == 1:
         (only,) = args
+        if function.needs_clock:
+
+            def unary_now(row: Row, params: Sequence[Any], clock: Clock) -> Any:
+                value = only(row, params, clock)
+                return None if value is None else run(clock, value)
+
+            return unary_now
 
         def unary(row: Row, params: Sequence[Any], clock: Clock) -> Any:
             value = only(row, params, clock)
@@ -494,6 +506,16 @@ def _apply(function: n.Function, args: list[Compiled]) -> Compiled:
         return None if a is None or b is None else run(a, b)
 
     return binary
+
+
+def _of_column_and_parameter(run: Callable[[Any, Any], Any], index: int, number: int) -> Compiled:
+    """As ``_apply``, of what most statements that change a row by its key compute."""
+
+    def apply(row: Row, params: Sequence[Any], clock: Clock) -> Any:
+        a, b = row[index], params[number]
+        return None if a is None or b is None else run(a, b)
+
+    return apply
 
 
 def _apply_any(function: n.Function, args: list[Compiled]) -> Compiled:

@@ -9,6 +9,7 @@ that the two have logged and stored is compared.
 
 from __future__ import annotations
 
+import errno
 import random
 import select
 import struct
@@ -19,12 +20,22 @@ from typing import Any
 
 import pytest
 
-from herdpy.log import Append, LoggedTransaction
+from herdpy.log import Append, LogError, LoggedTransaction
+from herdpy.log.errors import Outcome
+from herdpy.log.file_ledger import FileLedgerWriter
 from herdpy.log.records import Before, Delete, Insert, Record, SequenceAdvance, Update
 from herdpy_server.pgwire import queries
 from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.sessions import block_statements
-from herdpy_server.sessions.block_statements import BlockStatement, RowInsert, RowRead, RowUpdate
+from herdpy_server.sessions.block_statements import (
+    BlockBegin,
+    BlockCommit,
+    BlockStatement,
+    ResolvedStatement,
+    RowInsert,
+    RowRead,
+    RowUpdate,
+)
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import LockTable
 from tests.pgwire.servers import ThreadServer, thread_server
@@ -90,7 +101,7 @@ STATEMENTS = {
 }
 ONE = frozenset({"swap", "del", "get", "one"})
 NONE = frozenset({"begin", "commit", "end"})
-OFTEN = ("add", "add", "set", "checked", "put", "log", "next", "get", "get", "one", "commit", "end")
+OFTEN = ("add", "add", "set", "checked", "unique", "put", "log", "next", "get", "get", "one", "commit", "end")
 EVENTS = (
     "SAVEPOINT s",
     "SAVEPOINT s",
@@ -184,7 +195,7 @@ def led(path: Path, seed: int) -> list[Any]:
                     lock = ""
                 elif not lock and said[-1].body == b"I" and rng.random() < 0.3:
                     said += rival.ask(query(rng.choice(RIVALS)))
-                elif not lock and rng.random() < 0.08:
+                elif not lock and rng.random() < 0.15:
                     lock = rng.choice(("plain", "strict"))
                     said += held(rival, f"UPDATE {lock} SET n = n WHERE id = {rng.randrange(1, 3)}")
                 step = a_step(rng, binary=binary)
@@ -195,6 +206,8 @@ def led(path: Path, seed: int) -> list[Any]:
             said += rival.ask(query("ROLLBACK")) + wire.ask(query("ROLLBACK")) + wire.ask(query("RESET ROLE"))
             for table in TABLES:
                 said += wire.ask(query(f"SELECT * FROM {table} ORDER BY 1, 2"))
+            for code in (0, 1, 3, 7, 45, 120):
+                said += wire.ask(query(f"SELECT id FROM strict WHERE code = {code}"))
             said += wire.ask(query("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements"))
     counts = {name: (one.ok, one.rows) for name, one in statistics.kinds.items()}
     return [*((one.kind, known(one)) for one in said), counts, logged]
@@ -265,21 +278,28 @@ def prepared(wire: Wire) -> list[Reply]:
     return said
 
 
+def counting(run: Callable[..., Any], answers: Counter[tuple[str, str]]) -> Callable[..., Any]:
+    """A ``run`` that counts its answers, by class of the statement and by their type."""
+
+    def counted(self: ResolvedStatement, *arguments: Any) -> Any:
+        answer = run(self, *arguments)
+        answers[type(self).__name__, type(answer).__name__] += 1
+        return answer
+
+    return counted
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_resolved_statement_does_what_the_long_way_does(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: Counter[tuple[str, str]] = Counter()
-    run = BlockStatement.run
-
-    def counted(self: BlockStatement, *arguments: Any) -> Any:
-        answer = run(self, *arguments)
-        answers[type(self).__name__, type(answer).__name__] += 1
-        return answer
-
-    monkeypatch.setattr(BlockStatement, "run", counted)
+    for kind in (BlockStatement, BlockBegin, BlockCommit):
+        monkeypatch.setattr(kind, "run", counting(kind.run, answers))
     short = led(tmp_path / "short", seed)
-    assert all(answers[kind, "bytes"] > 5 for kind in ("RowUpdate", "RowInsert", "RowRead")), answers
+    for kind in ("RowUpdate", "RowInsert", "RowRead", "BlockBegin"):
+        assert answers[kind, "bytes"] > 5, answers
+    assert answers["BlockCommit", "coroutine"] > 1, answers
     assert sum(count for (_, answer), count in answers.items() if answer == "NoneType"), answers
     without_the_short_way(monkeypatch)
     long = led(tmp_path / "long", seed)
@@ -306,6 +326,22 @@ def _no_index(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowUpdate, "__init__", staying)
 
 
+def _only_says_so(self: BlockCommit, *_: Any) -> bytes:
+    self._session.roll_back_now()
+    return self._answer
+
+
+def _begins_implicitly(patch: pytest.MonkeyPatch) -> None:
+    begin = BlockBegin.run
+
+    def implicit(self: BlockBegin, *arguments: Any) -> Any:
+        answer = begin(self, *arguments)
+        self._session.implicit = answer is not None
+        return answer
+
+    patch.setattr(BlockBegin, "run", implicit)
+
+
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "outlives definitions": lambda patch: patch.setattr(BlockStatement, "_is_of", lambda *_: True),
     "checks nothing": _no_checks,
@@ -316,6 +352,8 @@ BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "always one row": lambda patch: patch.setattr(RowUpdate, "_count", lambda *_: 1),
     "keeps no portal": lambda patch: patch.setattr(queries, "_keep_spent", lambda *_: None),
     "counts too many rows read": lambda patch: patch.setattr(RowRead, "_count", lambda *_: 2),
+    "begins what Sync ends": _begins_implicitly,
+    "commits nothing": lambda patch: patch.setattr(BlockCommit, "run", _only_says_so),
     "counts too many rows added": lambda patch: patch.setattr(RowInsert, "_count", lambda *_: 2),
 }
 
@@ -333,3 +371,54 @@ def test_a_resolved_statement_that_differs_is_seen(
             if short != led(tmp_path / f"long{seed}", seed):
                 return
     pytest.fail("no conversation differs")
+
+
+def failing_commits(path: Path, patch: pytest.MonkeyPatch, outcome: Outcome) -> list[Any]:
+    """Transactions of prepared statements, the last of which meet a log that fails; all that is said."""
+    with thread_server(path) as server, Wire(server.address) as wire:
+        wire.start()
+        wire.ask(query("CREATE TABLE t (id INT PRIMARY KEY, n INT)"), query("INSERT INTO t VALUES (1, 0)"))
+        wire.replies()
+        for name, sql in {
+            "begin": "BEGIN",
+            "add": "UPDATE t SET n = n + 1 WHERE id = $1",
+            "end": "END",
+        }.items():
+            wire.ask(parse(sql, name), SYNC)
+        said: list[Reply] = []
+        for at in range(6):
+            if at == 4:
+                server.look(lambda: break_log(server, patch, outcome))
+            for name, values in (("begin", []), ("add", [b"1"]), ("add", [b"2"]), ("end", [])):
+                said += wire.ask(bind(values, statement=name), describe(), execute(), SYNC)
+        said += wire.ask(query("SELECT * FROM t"))
+        running = server.look(lambda: [(one.is_running, one.status) for one in server.database.sessions])
+    return [*((one.kind, known(one)) for one in said), running]
+
+
+def break_log(server: ThreadServer, patch: pytest.MonkeyPatch, outcome: Outcome) -> None:
+    """From now on the log takes no commit, or does not say what became of those that it took."""
+    if outcome == "not done":
+        patch.setattr(server.database.tablespace.log, "append", _refuse)
+    else:
+        patch.setattr(FileLedgerWriter, "sync", _break)
+
+
+def _refuse(*_: object) -> None:
+    raise LogError("the log has failed")
+
+
+def _break(*_: object) -> None:
+    raise OSError(errno.EIO, "the disk has failed")
+
+
+@pytest.mark.parametrize("outcome", ["not done", "unknown"])
+def test_a_commit_that_the_log_does_not_keep_is_answered_alike(
+    tmp_path: Path, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        short = failing_commits(tmp_path / "short", patch, outcome)
+    assert [one for one in short if one[0] == "E"], short
+    with monkeypatch.context() as patch:
+        without_the_short_way(patch)
+        assert short == failing_commits(tmp_path / "long", patch, outcome)

@@ -41,7 +41,14 @@ from herdpy_server.pgwire.connection import ClientConnection
 from herdpy_server.serving.driver import Run
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.binding import Binding
-from herdpy_server.sessions.block_statements import BlockStatement, RowInsert, RowRead, RowUpdate
+from herdpy_server.sessions.block_statements import (
+    BlockBegin,
+    BlockCommit,
+    BlockStatement,
+    RowInsert,
+    RowRead,
+    RowUpdate,
+)
 from herdpy_server.tablespace import LockTable, Tablespace
 from herdpy_sql.plan import Plan
 from tests.house.watched_calls import is_ours, watched
@@ -80,6 +87,8 @@ ENTRIES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("bind", Binding, ("bind",)),
     ("session", Session, ("run",)),
     ("session", BlockStatement, ("run",)),
+    ("session", BlockBegin, ("run",)),
+    ("session", BlockCommit, ("run",)),
     ("execute", RowUpdate, ("_apply",)),
     ("execute", RowInsert, ("_apply",)),
     ("execute", RowRead, ("_apply",)),

@@ -136,8 +136,8 @@ class BlockCommit(ResolvedStatement):
             else:
                 try:
                     await append
-                except LogError as error:
-                    raise sql_error(error) from error
+                except LogError as lost:
+                    raise sql_error(lost) from lost
             await let_go(transaction)
         except BaseException as error:
             if observer is not None:

@@ -280,8 +280,8 @@ class TransactionBlock:
         append: Append | None = None
         try:
             append = self.place(transaction)
-        except DuplicateRequestError as error:
-            failure = error
+        except DuplicateRequestError as known:
+            failure = known
         if isinstance(failure, DuplicateRequestError):
             await failure.confirm()
             try:

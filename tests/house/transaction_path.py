@@ -339,7 +339,7 @@ def table(measured: dict[str, Any]) -> list[str]:
                 sums[name][1] += us
         rows.append(row)
     rows.append(["loop, kernel", *("" for _ in STATEMENTS), f"0 / {measured['loop_us']:.0f}"])
-    sums["all"][1] += measured["loop_us"]
+    sums["all"][1] = measured["us"]  # a sum of rounded parts may be rounded otherwise
     rows.append(["a transaction", *(f"{calls:.0f} / {us:.0f}" for calls, us in sums.values())])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(width) if at else cell.ljust(width)

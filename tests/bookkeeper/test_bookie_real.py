@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.bookie import UNAVAILABLE, Bookie, BookiePool, SaslDigestMd5
 from herdpy.bookkeeper.digest import Digest, DigestType, master_key
 from herdpy.bookkeeper.errors import (
@@ -34,11 +35,15 @@ PATIENT: dict[str, float] = {"request_timeout_s": PATIENCE_S, "connect_timeout_s
 
 
 class Ledger:
-    """Adds to one bookie, as a writer would."""
+    """Adds to one bookie, as a writer would.
 
-    def __init__(self, pool: BookiePool, bookie: Bookie) -> None:
-        # Not in the metadata: bookies do not ask, and collect it as garbage later.
-        self.id = random.randrange(2**40, 2**41)
+    Args:
+        number: its id; None: one that is not in the metadata. Bookies do not ask, and collect it as garbage
+            when they look next, so nothing of it may be read.
+    """
+
+    def __init__(self, pool: BookiePool, bookie: Bookie, number: int | None = None) -> None:
+        self.id = random.randrange(2**40, 2**41) if number is None else number
         self.key = master_key(PASSWORD)
         self.digest = Digest.of(DigestType.CRC32C, PASSWORD)
         self._adds = AddEncoder(self.id, self.key, self.digest)
@@ -54,12 +59,18 @@ class Ledger:
         return op
 
 
+async def in_metadata(cluster: ClusterView) -> int:
+    """The id of a ledger that bookies do not collect."""
+    async with BookKeeper(cluster.uri) as client:
+        return (await client.create_ledger(1, 1, 1)).ledger_id
+
+
 @on_both_loops
 def test_every_operation(bookkeeper_cluster: ClusterView, loop: str) -> None:
     async def test() -> None:
         pool = BookiePool(ClientSettings())
         bookie = pool.get(bookkeeper_cluster.bookie_ids[0])
-        ledger = Ledger(pool, bookie)
+        ledger = Ledger(pool, bookie, await in_metadata(bookkeeper_cluster))
         with pytest.raises(NoSuchLedgerError):
             await bookie.read(ledger.id, 0)
         ops = [ledger.add(entry_id, b"x" * 2000) for entry_id in range(300)]
@@ -139,7 +150,8 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
         root=tmp_path / "cluster",
         tls=certificates,
         configuration={
-            "bookieAuthProviderFactoryClass": "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory"
+            "bookieAuthProviderFactoryClass": "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory",
+            "gcWaitTime": 3_600_000,  # its ledgers are not in the metadata
         },
         java_options=(f"-Djava.security.auth.login.config={jaas}",),
     )

@@ -24,9 +24,9 @@ import herdpy
 
 PGBENCH: dict[tuple[str, int], float | None] = {
     ("tpcb-like", 1): 0.8,
-    ("tpcb-like", 8): 2.0,
-    ("tpcb-like", 32): 3.0,
-    ("simple-update", 32): 1.2,
+    ("tpcb-like", 8): 1.5,
+    ("tpcb-like", 32): 2.2,
+    ("simple-update", 32): 1.3,
     ("select-only", 1): None,
     ("select-only", 8): None,
     ("select-only", 32): None,

@@ -35,6 +35,12 @@ TABLE = (
 )
 WANTED_COPY = {"in csv": 120_000, "in text": 120_000, "out csv": 300_000, "out text": 300_000}
 """Rows a second."""
+LEAST_RATES = {
+    ("select-only", 1): 0.8, ("select-only", 8): 1.0, ("select-only", 32): 1.1,
+    ("simple-update", 1): 1.0, ("simple-update", 32): 1.3,
+    ("tpcb-like", 1): 0.9, ("tpcb-like", 8): 1.3, ("tpcb-like", 32): 1.5,
+}  # fmt: skip
+"""Script and clients, prepared, and how many times PostgreSQL's rate is aimed at."""
 
 
 @contextmanager
@@ -99,6 +105,9 @@ def measure_pgbench(ours: int, peer: int, *, quick: bool) -> list[Line]:
             name = f"pgbench {script}, {mode}, {clients} client{'s' if clients > 1 else ''}"
             line = Line(name, median(runs), "tx/s", median(peer_runs), runs=runs, peer_runs=peer_runs)
             line.costs, line.peer_costs = median_costs(found), median_costs(peer_found)
+            least = LEAST_RATES.get((script, clients)) if mode == "prepared" else None
+            if least is not None:
+                line.wanted, line.met = f">= {least:g} of the peer", (line.ratio or 0.0) >= least
             lines.append(line)
     return lines
 

@@ -50,7 +50,7 @@ def aggregates(directory: Path, rows: int, rounds: int) -> list[Line]:
         load_herdpy(ours, made)
         load_duckdb(theirs, made)
         lines = [_warm(name, sql, ours, theirs, rounds) for name, sql in _QUERIES]
-    return [*lines, _together("aggregates and joins, all", lines)]
+    return [*lines, _together("aggregates and joins, all", lines, 2)]
 
 
 def _warm(
@@ -69,12 +69,12 @@ def _warm(
     return Line(name, statistics.median(a), "ms", statistics.median(b), runs=a, peer_runs=b)
 
 
-def _together(name: str, lines: list[Line]) -> Line:
-    """The sums of the rounds."""
+def _together(name: str, lines: list[Line], at_most: float) -> Line:
+    """The sums of the rounds; aimed at: ``at_most`` times DuckDB's."""
     a = [sum(turn) for turn in zip(*(line.runs for line in lines), strict=True)]
     b = [sum(turn) for turn in zip(*(line.peer_runs for line in lines), strict=True)]
     line = Line(name, statistics.median(a), "ms", statistics.median(b), runs=a, peer_runs=b)
-    line.wanted, line.met = "<= 2 of DuckDB", (line.ratio or 9) <= 2
+    line.wanted, line.met = f"<= {at_most:g} of DuckDB", (line.ratio or 9) <= at_most
     return line
 
 
@@ -96,4 +96,4 @@ def tpch(directory: Path, scale: float, rounds: int) -> list[Line]:
             for number, sql in tpch_data.queries(scale).items()
         ]
     slowest = sorted(lines, key=lambda line: -line.ours)[:5]
-    return [*slowest, _together(f"TPC-H {scale:g}, all 22", lines)]
+    return [*slowest, _together(f"TPC-H {scale:g}, all 22", lines, 1.2)]

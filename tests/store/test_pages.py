@@ -122,7 +122,7 @@ def test_scans_give_the_same_whether_or_not_they_read_ahead(
         usage.ru_majflt = Usage.ru_majflt
         return usage
 
-    monkeypatch.setattr(disk_module, "getrusage", more_faults)
+    monkeypatch.setattr(disk_module.resource, "getrusage", more_faults)
     for step in (0, 1):
         small.pages.wanted.clear()
         for found, expected in _scans(small.view):

@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from resource import getrusage
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -96,12 +95,9 @@ class DiskView:
         self, db: int, low: bytes | None, high: bytes | None, *, reverse: bool, may_be_long: bool
     ) -> Iterator[Item]:
         """The items with keys in [low, high), in order."""
-        handle = self.handles.get(db)
-        if handle is None:
-            return iter(())
         if not may_be_long:
-            return self._scan(db, handle, low, high, reverse)
-        items = self._scan(db, handle, physical.physical_low(low), physical.physical_high(high), reverse)
+            return self._scan(db, low, high, reverse)
+        items = self._scan(db, physical.physical_low(low), physical.physical_high(high), reverse)
         return physical.in_order(items, low, high, reverse)
 
     def values(self, db: int, low: bytes | None = None) -> Iterator[bytes]:
@@ -130,18 +126,23 @@ class DiskView:
         record = self._get(b"t%d" % db) or self._get(b"i%d" % db)
         return None if record is None else PageTree(self.pages, record)
 
-    def _scan(
-        self, db: int, handle: Any, low: bytes | None, high: bytes | None, reverse: bool
-    ) -> Iterator[Item]:
-        cursor = self.txn.cursor(handle)
+    def _scan(self, db: int, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Item]:
         if reverse:
-            beyond = high is not None and cursor.set_range(high)
-            if not (cursor.prev() if beyond else cursor.last()):
-                return iter(())
-            return cursor.iterprev() if low is None else _down_to(cursor, low)
-        if not (cursor.first() if low is None else cursor.set_range(low)):
+            return self._backwards(db, low, high)
+        cursor = self._from(db, low)
+        if cursor is None:
             return iter(())
         return _ahead(self, db, cursor, cursor.iternext()) if high is None else _up_to(self, db, cursor, high)
+
+    def _backwards(self, db: int, low: bytes | None, high: bytes | None) -> Iterator[Item]:
+        handle = self.handles.get(db)
+        if handle is None:
+            return iter(())
+        cursor = self.txn.cursor(handle)
+        beyond = high is not None and cursor.set_range(high)
+        if not (cursor.prev() if beyond else cursor.last()):
+            return iter(())
+        return cursor.iterprev() if low is None else _down_to(cursor, low)
 
     def existing(self, db: int, keys: Sequence[bytes]) -> list[bytes]:
         """Those of the sorted ``keys`` (none of them long) that are there."""
@@ -198,11 +199,11 @@ def _ahead(view: DiskView, db: int, cursor: Any, items: Iterator[_I]) -> Iterato
 
 def _pieces(view: DiskView, db: int, cursor: Any, items: Iterator[_I]) -> Iterator[Iterator[_I]]:
     yield islice(items, _AT_ONCE)
-    ahead, faults = None, getrusage(_THREAD).ru_majflt
+    ahead, faults = None, resource.getrusage(_THREAD).ru_majflt
     while key := cursor.key():  # at its end it has none; LMDB has no empty key
         if ahead is not None:
             ahead.reached(key)
-        elif getrusage(_THREAD).ru_majflt != faults:
+        elif resource.getrusage(_THREAD).ru_majflt != faults:
             tree = view.tree(db)
             ahead = None if tree is None else ReadAhead(tree, key)
         yield islice(items, _AT_ONCE)

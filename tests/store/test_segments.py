@@ -40,7 +40,7 @@ from herdpy_server.store.segment_file import SegmentDamagedError, SegmentDraft, 
 from herdpy_server.store.segments import FoundColumns, SegmentFiles, SegmentKeeper
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.types import INTEGER
-from tests.codec.codec_data import fields, rows
+from tests.codec.codec_data import MICROSECONDS_A_DAY, fields, rows
 from tests.store.test_store_model import StoreModel
 
 ROWS = 3000
@@ -99,10 +99,17 @@ def test_a_file_gives_back_columns_of_every_type(data: st.DataObject) -> None:
         read = file.blocks(pa.schema([schema.field(at) for at in wanted]), wanted)
         assert [block.num_rows for block in read] == [block.num_rows for block in blocks]
         for ours, theirs in zip(read, blocks, strict=True):
-            ours.validate(full=True)
             for nth, at in enumerate(wanted):
+                ours.column(nth).validate(full=not _has_midnight(ours.column(nth)))
                 assert _bytes(ours.column(nth)) == _bytes(theirs.column(at))
         assert (file.footer.stamp, file.footer.lsn, file.footer.changed) == ((3, 4), "1:2", [b"k"])
+
+
+def _has_midnight(array: Any) -> bool:
+    """Whether it has the time 24:00, which is PostgreSQL's and kept, and which Arrow's full check refuses."""
+    if pa.types.is_nested(array.type):
+        return _has_midnight(array.flatten())
+    return bool(array.type == pa.time64("us") and MICROSECONDS_A_DAY in array.cast(pa.int64()).to_pylist())
 
 
 def _bytes(array: Any) -> bytes:

@@ -40,7 +40,15 @@ _NO_ROW: tuple[()] = ()
 
 
 class ResolvedStatement:
-    """A prepared statement, for one session and one form of its answers."""
+    """A prepared statement, for one session and one form of its answers.
+
+    Attributes:
+        ready: the plan that it is made of.
+    """
+
+    def __init__(self, session: Session, ready: ReadyPlan) -> None:
+        self.ready = ready
+        self._session = session
 
     @abstractmethod
     def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
@@ -56,8 +64,7 @@ class BlockBegin(ResolvedStatement):
     """BEGIN without modes, outside of a transaction."""
 
     def __init__(self, session: Session, ready: ReadyPlan, answer: bytes) -> None:
-        self._session = session
-        self._ready = ready
+        super().__init__(session, ready)
         self._answer = answer
 
     def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
@@ -66,8 +73,8 @@ class BlockBegin(ResolvedStatement):
         if (
             session.transaction is not None
             or session.portals
-            or statement.ready is not self._ready
-            or not _takes_at_once(session, self._ready)
+            or statement.ready is not self.ready
+            or not _takes_at_once(session, self.ready)
         ):
             return None
         observer = session.observer
@@ -86,8 +93,7 @@ class BlockCommit(ResolvedStatement):
     """COMMIT of a transaction that is ready for it."""
 
     def __init__(self, session: Session, ready: ReadyPlan, answer: bytes) -> None:
-        self._session = session
-        self._ready = ready
+        super().__init__(session, ready)
         self._answer = answer
 
     def run(self, statement: PreparedStatement, values: Sequence[Any]) -> Answer | None:
@@ -99,8 +105,8 @@ class BlockCommit(ResolvedStatement):
             or session.failed
             or session.implicit
             or session.settings.request_id
-            or statement.ready is not self._ready
-            or not _takes_at_once(session, self._ready)
+            or statement.ready is not self.ready
+            or not _takes_at_once(session, self.ready)
         ):
             return None
         workspace = transaction.workspace
@@ -163,16 +169,11 @@ def _takes_at_once(session: Session, ready: ReadyPlan) -> bool:
 
 
 class BlockStatement(ResolvedStatement):
-    """A statement about one row.
-
-    Attributes:
-        ready: the plan that it is made of.
-    """
+    """A statement about one row."""
 
     def __init__(self, session: Session, ready: ReadyPlan) -> None:
         """Resolve the session's plan for the catalog of this moment; see :func:`is_resolvable`."""
-        self.ready = ready
-        self._session = session
+        super().__init__(session, ready)
         self._settings = session.settings
         self._checks = session.checks
         self._waits = session.waits

@@ -41,14 +41,8 @@ from herdpy_server.pgwire.connection import ClientConnection
 from herdpy_server.serving.driver import Run
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.binding import Binding
-from herdpy_server.sessions.block_statements import (
-    BlockBegin,
-    BlockCommit,
-    BlockStatement,
-    RowInsert,
-    RowRead,
-    RowUpdate,
-)
+from herdpy_server.sessions.block_statements import BlockBegin, BlockCommit, BlockStatement
+from herdpy_server.sessions.row_steps import RowInsert, RowRead, RowUpdate
 from herdpy_server.tablespace import LockTable, Tablespace
 from herdpy_sql.plan import Plan
 from tests.house.watched_calls import is_ours, watched
@@ -89,9 +83,9 @@ ENTRIES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("session", BlockStatement, ("run",)),
     ("session", BlockBegin, ("run",)),
     ("session", BlockCommit, ("run",)),
-    ("execute", RowUpdate, ("_apply",)),
-    ("execute", RowInsert, ("_apply",)),
-    ("execute", RowRead, ("_apply",)),
+    ("execute", RowUpdate, ("apply",)),
+    ("execute", RowInsert, ("apply",)),
+    ("execute", RowRead, ("apply",)),
     ("session", queries, ("_answer_alone",)),
     ("session", Run, ("start", "_resume")),
     ("locks", LockTable, ("acquire", "acquire_many", "acquire_table", "try_acquire", "release_all")),

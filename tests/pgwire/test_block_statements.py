@@ -32,10 +32,8 @@ from herdpy_server.sessions.block_statements import (
     BlockCommit,
     BlockStatement,
     ResolvedStatement,
-    RowInsert,
-    RowRead,
-    RowUpdate,
 )
+from herdpy_server.sessions.row_steps import RowInsert, RowRead, RowUpdate
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import LockTable
 from tests.pgwire.servers import ThreadServer, thread_server
@@ -279,11 +277,12 @@ def prepared(wire: Wire) -> list[Reply]:
 
 
 def counting(run: Callable[..., Any], answers: Counter[tuple[str, str]]) -> Callable[..., Any]:
-    """A ``run`` that counts its answers, by class of the statement and by their type."""
+    """A ``run`` that counts its answers, by what the statement does and by their type."""
 
     def counted(self: ResolvedStatement, *arguments: Any) -> Any:
         answer = run(self, *arguments)
-        answers[type(self).__name__, type(answer).__name__] += 1
+        does = self._step if isinstance(self, BlockStatement) else self
+        answers[type(does).__name__, type(answer).__name__] += 1
         return answer
 
     return counted
@@ -349,12 +348,12 @@ BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "leaves what failed": lambda patch: patch.setattr(block_statements, "_take_back", lambda *_: None),
     "logs nothing": lambda patch: patch.setattr(Workspace, "put_row", Workspace.put),
     "locks nothing": lambda patch: patch.setattr(LockTable, "acquire", lambda *_: None),
-    "always one row": lambda patch: patch.setattr(RowUpdate, "_count", lambda *_: 1),
+    "always one row": lambda patch: patch.setattr(RowUpdate, "count", lambda *_: 1),
     "keeps no portal": lambda patch: patch.setattr(queries, "_keep_spent", lambda *_: None),
-    "counts too many rows read": lambda patch: patch.setattr(RowRead, "_count", lambda *_: 2),
+    "counts too many rows read": lambda patch: patch.setattr(RowRead, "count", lambda *_: 2),
     "begins what Sync ends": _begins_implicitly,
     "commits nothing": lambda patch: patch.setattr(BlockCommit, "run", _only_says_so),
-    "counts too many rows added": lambda patch: patch.setattr(RowInsert, "_count", lambda *_: 2),
+    "counts too many rows added": lambda patch: patch.setattr(RowInsert, "count", lambda *_: 2),
 }
 
 

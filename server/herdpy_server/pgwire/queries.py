@@ -36,15 +36,15 @@ from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
 from herdpy_server.sessions.block_statements import (
     BlockBegin,
     BlockCommit,
+    BlockStatement,
     ResolvedStatement,
-    RowRead,
     is_resolvable,
-    resolved_write,
 )
 from herdpy_server.sessions.point_reads import PointRead
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.row_steps import RowRead, row_write
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import PointSelect
@@ -418,9 +418,10 @@ def _resolve(session: Session, statement: PreparedStatement, pattern: BindPatter
     elif isinstance(plan, PointSelect) and columns is not None:
         around = form.head, backend.command_complete(plan.command_tag(1))
         answer = make_answer_encoder(columns, pattern.results, pattern.zone, plan.decode, around)
-        pattern.in_block = RowRead(session, ready, plan, answer, whole(0))
+        pattern.in_block = BlockStatement(session, ready, RowRead(session, plan, answer, whole(0)))
     else:
-        pattern.in_block = resolved_write(session, ready, whole)
+        step = row_write(plan, whole)
+        pattern.in_block = None if step is None else BlockStatement(session, ready, step)
 
 
 def _send_point(conversation: Conversation, answer: bytes) -> None:

@@ -15,28 +15,23 @@ queue then, and the long way goes on from there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from time import perf_counter, time_ns
 from typing import Any
 
 from herdpy.log import Append, LogError
 from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.row_steps import RowStep
 from herdpy_server.sessions.session import Session
 from herdpy_server.sessions.time_slices import let_go
 from herdpy_server.store import Mark, Workspace
 from herdpy_server.tablespace import Transaction, sql_error
-from herdpy_sql.catalog import Table
-from herdpy_sql.execute.change import OwnMatches, UpdatePlan
-from herdpy_sql.execute.insert import InsertPlan
-from herdpy_sql.execute.query import PointSelect
-from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.plan import PlanOutcome
 from herdpy_sql.storage import Clock, MustWait
 
 Answer = bytes | Coroutine[Any, Any, Result]
 """An answer's bytes; or what gives the answer, once a lock is free or a replica is asked."""
-_NO_ROW: tuple[()] = ()
 
 
 class ResolvedStatement:
@@ -171,9 +166,10 @@ def _takes_at_once(session: Session, ready: ReadyPlan) -> bool:
 class BlockStatement(ResolvedStatement):
     """A statement about one row."""
 
-    def __init__(self, session: Session, ready: ReadyPlan) -> None:
+    def __init__(self, session: Session, ready: ReadyPlan, step: RowStep) -> None:
         """Resolve the session's plan for the catalog of this moment; see :func:`is_resolvable`."""
         super().__init__(session, ready)
+        self._step = step
         self._settings = session.settings
         self._checks = session.checks
         self._waits = session.waits
@@ -225,7 +221,7 @@ class BlockStatement(ResolvedStatement):
         clock = Clock(transaction.started_us, now_us, settings.zone, workspace)
         met: Any = None
         try:
-            answer = self._apply(transaction, workspace, values, clock)
+            answer = self._step.apply(transaction, workspace, values, clock)
         except MustWait as conflict:
             met, answer = conflict.wait, b""
         except Exception:  # noqa: BLE001 - the way of every statement finds it again, and says so
@@ -244,25 +240,14 @@ class BlockStatement(ResolvedStatement):
             and tablespace.guard is not None
             and not self._checks.holds(self._plan)
         ):
-            met = PlanOutcome(None, self._count(answer))
+            met = PlanOutcome(None, self._step.count(answer))
         if met is not None:
             return session.carry_on(statement, values, self.ready, (clock, mark, met), began_s)
         session.text = session.source = statement.text
         session.text_began_us = now_us
         if observer is not None:
-            observer(statement.text, perf_counter() - began_s, self._count(answer), None)
+            observer(statement.text, perf_counter() - began_s, self._step.count(answer), None)
         return answer
-
-    @abstractmethod
-    def _apply(
-        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
-    ) -> bytes | None:
-        """Find the row, lock and write it; the answer. None: nothing was done, because it may not be answered
-        at once. MustWait; any other error says no more than None does."""
-
-    @abstractmethod
-    def _count(self, answer: bytes) -> int:
-        """How many rows an answer is about."""
 
 
 def _take_back(workspace: Workspace, mark: Mark) -> None:
@@ -271,176 +256,6 @@ def _take_back(workspace: Workspace, mark: Mark) -> None:
         workspace.undo(mark)
     if workspace.taken:
         workspace.give_back()
-
-
-class RowKey:
-    """The key of the row that a statement is about, of its parameters."""
-
-    def __init__(self, get: KeyGet) -> None:
-        equals = get.range.equals
-        value = equals[0]
-        self._number = -1  # of the parameter that is the key as it is
-        if len(equals) == 1 and value.param is not None and value.fit is None:
-            self._number = value.param
-        self._encode: Callable[[Sequence[Any]], bytes] = get.range.codec.encode
-        self._key: Callable[[Any, Any, Clock], bytes | None] = get.key
-
-    def encoded(self, values: Sequence[Any], clock: Clock) -> bytes | None:
-        """The key; None where no row has it."""
-        if self._number < 0:
-            return self._key(_NO_ROW, values, clock)
-        value = values[self._number]
-        if value is None:
-            return None
-        try:
-            return self._encode((value,))
-        except ValueError:  # a value that no key has
-            return None
-
-
-class RowUpdate(BlockStatement):
-    """UPDATE of one row."""
-
-    def __init__(
-        self, session: Session, ready: ReadyPlan, plan: UpdatePlan, answers: Sequence[bytes]
-    ) -> None:
-        """``answers``: for no row, and for one."""
-        super().__init__(session, ready)
-        matches, table, rules = plan.matches, plan.table, plan.rules
-        assert isinstance(matches, OwnMatches)
-        assert isinstance(matches.access, KeyGet)
-        self._none, self._one = answers
-        self._table = table
-        self._db: int = table.id
-        self._mode = plan.lock_mode
-        self._key = RowKey(matches.access)
-        self._condition: Callable[[Any, Any, Clock], Any] | None = matches.condition
-        self._decode: Callable[[bytes], tuple[Any, ...]] = table.row_codec.decode
-        self._encode: Callable[[Sequence[Any]], bytes] = table.row_codec.encode
-        self._assign: list[tuple[int, Callable[[Any, Any, Clock], Any]]] = list(plan.assign)
-        changed = {position for position, _ in plan.assign}
-        self._not_null = [position for position in rules.not_null if position in changed]
-        self._verify: Callable[[Any, Clock], None] | None = rules.verify if _looks_at_rows(plan) else None
-        self._stays = not table.identity_full and changed.isdisjoint(_placed(table))
-
-    def _apply(
-        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
-    ) -> bytes | None:
-        db = self._db
-        key = self._key.encoded(values, clock)
-        image = None if key is None else workspace.newest_value(db, key)
-        if key is None or image is None:
-            return self._none
-        row = self._decode(image)
-        if self._condition is not None and self._condition(row, values, clock) is not True:
-            return self._none
-        workspace.locks.acquire(transaction, db, key, self._mode)
-        new: list[Any] = list(row)
-        for position, value in self._assign:
-            new[position] = value(row, values, clock)
-        for position in self._not_null:
-            if new[position] is None:
-                return None
-        if self._verify is not None:
-            self._verify(new, clock)
-        if self._stays:
-            workspace.put_row(db, key, self._encode(new))
-        else:
-            workspace.update(self._table, key, image, new)
-        return self._one
-
-    def _count(self, answer: bytes) -> int:
-        return 0 if answer is self._none else 1
-
-
-class RowInsert(BlockStatement):
-    """INSERT of one row of values."""
-
-    def __init__(self, session: Session, ready: ReadyPlan, plan: InsertPlan, answer: bytes) -> None:
-        super().__init__(session, ready)
-        self._answer = answer
-        self._table = plan.table
-        self._make: Callable[[Any, Any, Clock], Sequence[Any]] = plan.makers[0]
-
-    def _apply(
-        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
-    ) -> bytes | None:
-        workspace.insert(self._table, self._make(workspace, values, clock))
-        return self._answer
-
-    def _count(self, answer: bytes) -> int:
-        return 1
-
-
-class RowRead(BlockStatement):
-    """SELECT of one row."""
-
-    def __init__(
-        self,
-        session: Session,
-        ready: ReadyPlan,
-        plan: PointSelect,
-        answer: Callable[[bytes], bytes],
-        nothing: bytes,
-    ) -> None:
-        """``answer`` makes the answer of a row's image. ``nothing``: the answer where there is no row."""
-        super().__init__(session, ready)
-        self._db: int = plan.get.table.id
-        self._key = RowKey(plan.get)
-        self._answer = answer
-        self._nothing = nothing
-
-    def _apply(
-        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
-    ) -> bytes | None:
-        key = self._key.encoded(values, clock)
-        image = None if key is None else workspace.newest_value(self._db, key)
-        if workspace.read_position and not self._settings.early_answers:
-            return None
-        if self._tablespace.guard is not None and not self._checks.holds(self._plan):
-            return None
-        return self._nothing if image is None else self._answer(image)
-
-    def _count(self, answer: bytes) -> int:
-        return 0 if answer is self._nothing else 1
-
-
-def _placed(table: Table) -> set[int]:
-    """The columns that say where a row and its index entries are."""
-    found = {part.position for part in table.key}
-    for index in table.indexes:
-        found.update(part.position for part in index.parts)
-        if index.predicate is not None:
-            found.add(index.predicate)
-    return found
-
-
-def _looks_at_rows(plan: UpdatePlan) -> bool:
-    """Whether a new row must satisfy more than that columns are not NULL."""
-    rules = plan.rules
-    return bool(rules.checks or rules.shapes or rules.options)
-
-
-def resolved_write(
-    session: Session, ready: ReadyPlan, answers: Callable[[int], bytes]
-) -> BlockStatement | None:
-    """A prepared UPDATE by key or INSERT of one row, resolved for the session's open transaction.
-
-    Args:
-        ready: the statement's plan for the session's catalog.
-        answers: the answer for so many rows.
-
-    Returns:
-        None where it cannot be that.
-    """
-    plan = ready.plan
-    if not is_resolvable(session, ready) or plan.columns is not None or plan.remarks:
-        return None
-    if type(plan) is UpdatePlan and not plan.rules.generated:
-        return RowUpdate(session, ready, plan, [answers(0), answers(1)])
-    if type(plan) is InsertPlan:
-        return RowInsert(session, ready, plan, answers(1))
-    return None
 
 
 def is_resolvable(session: Session, ready: ReadyPlan) -> bool:

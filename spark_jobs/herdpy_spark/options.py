@@ -25,6 +25,8 @@ DEFAULT_LEASE_S = 600.0
 MODES = ("append", "upsert", "ignore", "delete")
 
 _LSN = re.compile(r"(-?\d{1,19}):(-?\d{1,19})")
+_PART = r'"(?:[^"]|"")+"|[^\W\d][\w$]*'
+_NAME = re.compile(rf"({_PART})(?:\.({_PART}))?")
 
 
 class OptionError(ValueError):
@@ -81,6 +83,22 @@ def _position(*words: str) -> Callable[[str], Position]:
         return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
     return read
+
+
+def _relation(text: str) -> str:
+    """What FROM may name: a table as SQL writes it becomes schema.name without quotes, a SELECT stays."""
+    if text.lstrip().startswith("("):
+        return text.strip()
+    if not (found := _NAME.fullmatch(text.strip())):
+        raise ValueError("a table's name, or (SELECT ...) AS name")
+    parts = [_folded(part) for part in found.groups() if part is not None]
+    if any("." in part for part in parts):
+        raise ValueError("names without a dot in them")
+    return ".".join(parts)
+
+
+def _folded(name: str) -> str:
+    return _unquoted(name) if name.startswith('"') else name.lower()
 
 
 def _load_id(text: str) -> str:
@@ -142,6 +160,12 @@ class Options:
     query: str | None = _option(
         "query", ("read",), _text, "a SELECT instead of a table; one partition, all its tables at one LSN"
     )
+    dbtable: str | None = _option(
+        "dbtable",
+        _ALL,
+        _relation,
+        "JDBC's name of table, which takes SQL's quotes; to read also (SELECT ...) AS name, as query",
+    )
     columns: tuple[str, ...] | None = _option(
         "columns", ("read",), _names, "the columns to read, in this order, separated by commas"
     )
@@ -167,10 +191,29 @@ class Options:
         "how many partitions to make; fewer where there is less to read",
     )
     low: str | None = _option(
-        "lowerBound", ("read",), str, "only rows whose first key column is not before this value"
+        "lowerBound",
+        ("read",),
+        str,
+        "only rows whose first key column is not before this value; see partitionColumn",
     )
     high: str | None = _option(
-        "upperBound", ("read",), str, "only rows whose first key column is before this value"
+        "upperBound",
+        ("read",),
+        str,
+        "only rows whose first key column is before this value; see partitionColumn",
+    )
+    partition_column: str | None = _option(
+        "partitionColumn",
+        ("read",),
+        _text,
+        "as JDBC's: numPartitions even steps from lowerBound to upperBound of this column, the key's first; "
+        "all rows are read",
+    )
+    batch_rows: int | None = _option(
+        "fetchsize",
+        ("read",),
+        whole(0, 10**9),
+        "the most rows in one batch that a task hands to Spark; 0: any",
     )
     lease_s: float = _option(
         "lease",
@@ -231,7 +274,7 @@ class Options:
             except ValueError as error:
                 shown = "" if definition.name == "password" else f", not {text!r}"
                 raise OptionError(f"the option {definition.name} takes {error}{shown}") from None
-        options = cls(**made)
+        options = cls(**_named(made, use))
         options._check()
         return options
 
@@ -254,9 +297,29 @@ class Options:
                 "lowerBound": self.low,
                 "upperBound": self.high,
                 "numPartitions": self.partitions,
+                "partitionColumn": self.partition_column,
             }.items():
                 if value is not None:
                     raise OptionError(f"the option {name} is for tables: put it in the query")
+        if self.partition_column is not None and None in (self.low, self.high, self.partitions):
+            raise OptionError("the option partitionColumn needs lowerBound, upperBound and numPartitions")
+
+
+def _named(made: dict[str, Any], use: Use | None) -> dict[str, Any]:
+    """Fields with what JDBC's ``dbtable`` means in the place of it.
+
+    OptionError when it is said twice, or a SELECT is to be written to.
+    """
+    relation = made.pop("dbtable", None)
+    if relation is None:
+        return made
+    if "table" in made or "query" in made:
+        raise OptionError("the options dbtable, table and query: one of them says what is meant")
+    if relation.startswith("("):
+        if use not in (None, "read"):
+            raise OptionError(f"the option dbtable: a SELECT is not for {_CALLS[use]}")
+        return {**made, "query": f"SELECT * FROM {relation}"}
+    return {**made, "table": relation}
 
 
 def definitions() -> list[tuple[Definition, Any]]:

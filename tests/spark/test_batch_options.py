@@ -21,7 +21,7 @@ def test_names_are_taken_in_any_case():
 
 
 def test_an_option_that_is_not_known_is_told_with_those_that_are():
-    with pytest.raises(OptionError, match=r"the option tabel is not known: .* table, query, columns"):
+    with pytest.raises(OptionError, match=r"the option tabel is not known: .* table, query, dbtable"):
         Options.parse({"url": "herdpy://h/t", "tabel": "orders"})
     with pytest.raises(OptionError, match=r"the option loadId is not for spark\.read: spark\.read has url"):
         Options.parse({**TABLE, "loadId": "a"}, "read")
@@ -86,6 +86,39 @@ def test_what_is_missing_or_contradicts_itself():
     ):
         with pytest.raises(OptionError, match=says):
             Options.parse(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "query"),
+    [
+        ("Orders", "orders", None),
+        ("App.Orders", "app.orders", None),
+        ('"App"."The ""Orders"""', 'App.The "Orders"', None),
+        ("(SELECT 1 AS a) AS s", None, "SELECT * FROM (SELECT 1 AS a) AS s"),
+    ],
+)
+def test_a_table_has_the_name_that_jdbc_takes_too(text, table, query):
+    options = Options.parse({"url": "u", "DBTABLE": text})
+    assert (options.table, options.query) == (table, query)
+
+
+def test_names_of_jdbc_that_are_none_or_are_given_twice():
+    for name in ("a.b.c", "a b", "1a", '"a.b"', '""', "a; DROP TABLE b"):
+        with pytest.raises(OptionError, match="the option dbtable takes "):
+            Options.parse({"url": "u", "dbtable": name})
+    for name in ("table", "query"):
+        with pytest.raises(OptionError, match="one of them says what is meant"):
+            Options.parse({"url": "u", "dbtable": "t", name: "t"})
+    with pytest.raises(OptionError, match=r"a SELECT is not for df\.write"):
+        Options.parse({"url": "u", "dbtable": "(SELECT 1) AS t"}, "write")
+
+
+def test_steps_of_a_column_are_said_as_a_whole():
+    whole = {"partitionColumn": "id", "lowerBound": "1", "upperBound": "9", "numPartitions": "3"}
+    assert Options.parse({**TABLE, **whole}).partition_column == "id"
+    for name in ("lowerBound", "upperBound", "numPartitions"):
+        with pytest.raises(OptionError, match="the option partitionColumn needs lowerBound, upperBound and"):
+            Options.parse({**TABLE, **{key: text for key, text in whole.items() if key != name}})
 
 
 def test_a_password_is_not_shown():

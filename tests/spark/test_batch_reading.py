@@ -136,6 +136,34 @@ def test_columns_conditions_and_bounds(cluster, sold, source):
 
 
 @pytest.mark.parametrize("source", SOURCES)
+def test_even_steps_of_the_key_choose_no_rows(cluster, sold, source):
+    steps = {"partitionColumn": "ID", "lowerBound": "1000", "upperBound": "2000", "numPartitions": 4}
+    found = read(cluster.url, dbtable="Sold", source=source, **steps)
+    parts = [found.partition(number) for number in range(len(found.partitions))]
+    assert [(part[0][0], part[-1][0]) for part in map(sorted, parts)] == [
+        (1, 1249),
+        (1250, 1499),
+        (1500, 1749),
+        (1750, len(sold)),
+    ]
+    assert sorted(row for part in parts for row in part) == sold
+    some = read(cluster.url, dbtable="sold", source=source, where="id > 1600 AND id <= 1700", **steps)
+    assert some.rows() == sold[1600:1700]
+    with pytest.raises(OptionError, match="sold is cut at the first column of its key, id"):
+        read(cluster.url, dbtable="sold", source=source, **{**steps, "partitionColumn": "price"})
+    with pytest.raises(OptionError, match="2000 is not below 1000"):
+        read(cluster.url, dbtable="sold", source=source, **{**steps, "lowerBound": 2000, "upperBound": 1000})
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_batches_have_so_many_rows_at_most(cluster, sold, source):
+    found = read(cluster.url, dbtable="sold", source=source, fetchsize=70, numPartitions=2)
+    sizes = [batch.num_rows for partition in found.partitions for batch in found.reader.read(partition)]
+    assert sum(sizes) == len(sold)
+    assert max(sizes) == 70
+
+
+@pytest.mark.parametrize("source", SOURCES)
 def test_a_query_reads_its_tables_at_one_state(cluster, sql, sold, new_name, source):
     names = new_name("names")
     sql(f"CREATE TABLE {names} (kind INT PRIMARY KEY, name TEXT)")

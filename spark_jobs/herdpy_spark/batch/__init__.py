@@ -1,8 +1,9 @@
 """Tables and queries as DataFrames: one state, cut into partitions that are read side by side.
 
-``rows`` holds a state and reads it, ``query`` picks of it; here is which of them, and what Spark calls: the
-plan in the driver, partitions in the tasks. Spark makes one reader for a DataFrame and keeps it, so all
-actions, and all DataFrames made of it, see one position. It goes to the tasks pickled.
+``rows`` holds a state and reads it, ``strides`` cuts it at even steps, ``query`` picks of it; here is which
+of them, and what Spark calls: the plan in the driver, partitions in the tasks. Spark makes one reader for a
+DataFrame and keeps it, so all actions, and all DataFrames made of it, see one position. It goes to the tasks
+pickled.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from herdpy_spark.batch.rows import (
     plan_replica_table,
     plan_replica_tables,
 )
+from herdpy_spark.batch.strides import Strides
 from herdpy_spark.directory import publish
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
@@ -84,13 +86,13 @@ def batch_reader(options: Options, schema: StructType) -> DataSourceReader:
             check(schema, there)
             if schema.names != there.names:
                 raise OptionError(f"a query's columns are read as they are: {', '.join(there.names)}")
-            return QueryReader(rows, query, schema)
+            return QueryReader(rows, query, schema, options.batch_rows)
     now_us = time.time_ns() // 1000
     rows = _rows_of_table(database, options, now_us)
     with _released_by_errors(rows):
         selection = Selection.of(rows.definitions[0], schema.names, options.where, now_us)
         check(schema, table_schema(selection.table, selection.columns))
-        return TableReader(rows, selection, schema)
+        return TableReader(rows, selection, schema, options.batch_rows)
 
 
 @contextmanager
@@ -113,9 +115,26 @@ def _definitions(database: SparkDatabase, options: Options, tables: tuple[str, .
 
 
 def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> BatchRows:
+    if options.partition_column is None:
+        partitions = options.partitions or _usual_partitions()
+        return _rows_in_ranges(database, options, now_us, (options.low, options.high), partitions)
+    assert options.low is not None
+    assert options.high is not None
+    assert options.partitions is not None
+    strides = Strides(options.partition_column, options.low, options.high, options.partitions)
+    rows = _rows_in_ranges(database, options, now_us, (None, None), 1)
+    with _released_by_errors(rows):
+        return strides.of(rows, decode_table(rows.definitions[0]))
+
+
+def _rows_in_ranges(
+    database: SparkDatabase,
+    options: Options,
+    now_us: int,
+    bounds: tuple[str | None, str | None],
+    partitions: int,
+) -> BatchRows:
     assert options.table is not None
-    bounds = options.low, options.high
-    partitions = options.partitions or _usual_partitions()
     if _reads_log(database, options):
         log = _log(database, options)
         with _released_by_errors(log.keeper):
@@ -195,10 +214,13 @@ def _usual_partitions() -> int:
 
 
 class TableReader(DataSourceReader):
-    """Reads a table in partitions; ``schema`` is what Spark expects of the batches."""
+    """Reads a table in partitions; ``schema`` is what Spark expects of batches of ``batch_rows`` at most."""
 
-    def __init__(self, rows: BatchRows, selection: Selection, schema: StructType) -> None:
+    def __init__(
+        self, rows: BatchRows, selection: Selection, schema: StructType, batch_rows: int | None
+    ) -> None:
         self._rows, self._selection, self._schema = rows, selection, schema
+        self._batch_rows = batch_rows
 
     @property
     def lsn(self) -> LSN:
@@ -217,14 +239,17 @@ class TableReader(DataSourceReader):
         with self._rows.held():
             batches = self._rows.read(partition.value, selection.needed(), *selection.keys())
             for batch in selection.apply(batches):
-                yield to_spark(batch, self._schema, types)
+                yield from _pieces(to_spark(batch, self._schema, types), self._batch_rows)
 
 
 class QueryReader(DataSourceReader):
-    """Runs a query in one task; ``schema`` is what Spark expects of the batches."""
+    """Runs a query in one task; ``schema`` is what Spark expects of batches of ``batch_rows`` at most."""
 
-    def __init__(self, rows: BatchRows, query: BatchQuery, schema: StructType) -> None:
+    def __init__(
+        self, rows: BatchRows, query: BatchQuery, schema: StructType, batch_rows: int | None
+    ) -> None:
         self._rows, self._query, self._schema = rows, query, schema
+        self._batch_rows = batch_rows
 
     @property
     def lsn(self) -> LSN:
@@ -240,7 +265,13 @@ class QueryReader(DataSourceReader):
         types = [type_ for _, type_ in self._query.columns(self._rows.definitions)]
         with self._rows.held():
             for batch in self._query.run(self._rows):
-                yield to_spark(batch, self._schema, types)
+                yield from _pieces(to_spark(batch, self._schema, types), self._batch_rows)
+
+
+def _pieces(batch: pa.RecordBatch, most_rows: int | None) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces of so many rows at most; None or 0: as it is."""
+    step = most_rows or max(batch.num_rows, 1)
+    yield from (batch.slice(at, step) for at in range(0, batch.num_rows, step))
 
 
 def table_schema(table: Table, columns: Sequence[str]) -> StructType:

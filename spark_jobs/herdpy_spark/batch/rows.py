@@ -241,7 +241,7 @@ class LogRows:
     ) -> Iterator[pa.RecordBatch]:
         """See ``BatchRows``."""
         plan, within = self._partition(number)
-        bounds = _both(plan.ranges[within], (low, high))
+        bounds = narrowed(plan.ranges[within], (low, high))
         if bounds[0] is not None and bounds[1] is not None and bounds[0] >= bounds[1]:
             return
         ranges = tuple(bounds if at == within else one for at, one in enumerate(plan.ranges))
@@ -255,9 +255,10 @@ class LogRows:
         raise IndexError(number)
 
 
-def _both(
+def narrowed(
     one: tuple[bytes | None, bytes | None], other: tuple[bytes | None, bytes | None]
 ) -> tuple[bytes | None, bytes | None]:
+    """The keys that are in both ranges, each from the first up to the second; None: no bound."""
     lows = [bound for bound in (one[0], other[0]) if bound is not None]
     highs = [bound for bound in (one[1], other[1]) if bound is not None]
     return max(lows, default=None), min(highs, default=None)

@@ -4,14 +4,23 @@ real cluster: loads of statements, images of before, servers that say where the 
 from __future__ import annotations
 
 import json
+import random
+import threading
+from contextlib import suppress
 
 import pytest
 from pyspark.cloudpickle import dumps, loads
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+import herdpy
 from herdpy.log.lsn import LSN
+from herdpy_spark.access import find
+from herdpy_spark.feed.driver import FeedDriver, newest_table
+from herdpy_spark.feed.table import FeedShape
 from herdpy_spark.log import ledgers
+from herdpy_spark.options import Options
 from herdpy_spark.source import HerdPyDataSource
+from tests.support.feed_histories import NAMES, SETUP, Histories, at_position, fold, followed, held, values
 from tests.support.feed_replay import Replica
 
 
@@ -98,3 +107,62 @@ def test_a_streams_reader_follows_a_cluster(reader_of, sql, new_name):
 
 def _place(offset):
     return offset["ledger"], offset["entry"]
+
+
+def histories_run(cluster, seed, transactions, at_half):
+    """Random histories on whichever server leads, with what a kill leaves unknown as the log has it.
+
+    The position of a last commit, a row of its own, and what the tables held before it.
+    """
+    histories = Histories(seed)
+    with herdpy.connect(cluster.url, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in SETUP:
+            cursor.execute(statement)
+        for number in range(transactions):
+            if number == transactions // 2:
+                at_half()
+            try:
+                cursor.execute("BEGIN")
+                for statement in histories.transaction():
+                    cursor.execute(statement)
+                cursor.execute("COMMIT")
+            except herdpy.Error:
+                with suppress(herdpy.Error):
+                    cursor.execute("ROLLBACK")
+        tables = held(cursor)
+        cursor.execute("INSERT INTO public.t VALUES (-77, 'c', NULL, NULL)")
+        ((text,),) = cursor.execute("SELECT herdpy.commit_position()").fetchall()
+    return LSN.parse(text), tables
+
+
+@pytest.mark.timeout(600)
+def test_a_fold_by_key_is_the_table_also_across_a_leaders_kill(cluster, sql):
+    killed = []
+
+    def kill():
+        killed.append(cluster.await_leader())
+        cluster.kill(killed[0])
+
+    killer = threading.Thread(target=kill)
+    last, tables = histories_run(cluster, 11, 80, killer.start)
+    killer.join()
+    cluster.start(killed[0])
+    database = find(Options.parse({"url": cluster.url, "table": "t"}))
+    address, random_ = database.address(), random.Random(11)
+    ledgers_seen = set()
+    for name, rows_held in zip(("t", "app.t"), tables, strict=True):
+        shape = FeedShape.of(newest_table(database, name))
+        rows, compared = {}, 0
+        for end, changes in followed(FeedDriver(database, name, shape), shape, last, random_):
+            fold(rows, changes)
+            ledgers_seen |= {change["sequence"]["ledger"] for change in changes}
+            if random_.random() < 0.3 or end >= last:
+                assert values(rows) == at_position(address, name, end), f"{name} at {end}"
+                compared += 1
+        rows.pop((-77, "c"), None)
+        assert values(rows) == rows_held
+        assert compared
+    assert len(ledgers_seen) > 1  # those of one leader and of the next
+    for statement in (*(f"DROP TABLE {name}" for name in NAMES), "DROP SCHEMA app", "DROP SCHEMA aside"):
+        sql(statement)
+    ledgers.close_clients()

@@ -71,7 +71,10 @@ class Model:
                 if other not in self.rows and self.random.random() < 0.5:
                     row = (other, *row[1:])
                     del self.rows[key]
-                self._log("update", key, row)
+                    self._log("delete", key, None)
+                    self._log("insert", other, row)
+                else:
+                    self._log("update", key, row)
             self.rows[row[0]] = row
 
     def truncate(self) -> None:

@@ -126,13 +126,13 @@ def test_several_transactions_of_an_entry_are_told_apart():
     assert told(batch.to_pylist(), "transaction_id", "position") == [("3:5/0", 0), ("3:5/1", 0), ("3:5/1", 1)]
 
 
-def test_a_change_of_the_key_is_told_by_the_key_that_was():
-    found = feed(
-        LoggedTransaction(1, [Update(7, key(1), key(2), row(2, "b")), Update(7, None, key(2), row(2, "c"))])
-    )
-    assert told(found, "key", "after") == [
-        ({"id": 1}, {"id": 2, "v": "b"}),
-        ({"id": 2}, {"id": 2, "v": "c"}),
+def test_a_row_that_moves_to_another_key_is_a_delete_and_an_insert():
+    moved = Update(7, key(1), key(2), row(2, "b"))
+    found = feed(LoggedTransaction(1, [moved, Update(7, None, key(2), row(2, "c"))]))
+    assert told(found, "op", "position", "key", "after", "other_key") == [
+        ("delete", 0, {"id": 1}, None, {"id": 2}),
+        ("insert", 1, {"id": 2}, {"id": 2, "v": "b"}, {"id": 1}),
+        ("update", 2, {"id": 2}, {"id": 2, "v": "c"}, None),
     ]
 
 
@@ -152,7 +152,8 @@ def test_images_of_before_go_with_the_change_of_their_row():
     )
     assert told(found, "op", "key", "before") == [
         ("delete", {"id": 2}, {"id": 2, "v": "two"}),
-        ("update", {"id": 1}, {"id": 1, "v": "old"}),
+        ("delete", {"id": 1}, {"id": 1, "v": "old"}),
+        ("insert", {"id": 5}, None),
         ("delete", {"id": 3}, None),
         ("delete", {"id": 1}, None),
     ]

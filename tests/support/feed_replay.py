@@ -32,12 +32,11 @@ class Replica:
         if op == "create":
             assert self.rows is None
             self.rows = {}
-            return
-        assert self.rows is not None
-        if op == "drop":
+        elif op == "truncate":  # where there is no table, a state begins
+            self.rows = {}
+        elif op == "drop":
+            assert self.rows is not None
             self.rows = None
-        elif op == "truncate":
-            self.rows.clear()
         elif op != "alter":
             self._row(op, tuple(key.items()), key, after, change["before"])
 
@@ -45,16 +44,13 @@ class Replica:
         assert self.rows is not None
         if op == "insert":
             assert name not in self.rows
+        else:
+            old = self.rows.pop(name)
+            assert before is None or before == old
+        if op != "delete":
+            assert after is not None
+            assert all(after[column] == value for column, value in key.items() if column in after)
             self.rows[name] = after
-            return
-        old = self.rows.pop(name)
-        if before is not None:
-            assert before == old
-        if op == "update":
-            moved = {column: after.get(column, value) for column, value in key.items()}
-            new = tuple(moved.items())
-            assert new not in self.rows
-            self.rows[new] = after
 
     def values(self) -> list[tuple[Any, ...]] | None:
         """The rows as tuples, sorted by their text; None where there is no table."""

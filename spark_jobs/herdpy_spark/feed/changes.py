@@ -2,7 +2,8 @@
 
 Above ``table``. A transaction's records in their order; those of the followed table into a block, where
 keys and rows stay bytes until it is full; full blocks, and Arrow batches that the log carries whole, out as
-batches of the feed's shape. Order is the log's order.
+batches of the feed's shape. Order is the log's order. An update that moves a row to another key is two
+changes, a delete and an insert (docs/decisions/23): whoever folds by ``key`` has the table.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class GatheredChanges(NamedTuple):
     key: Structs | None
     after: Structs | None
     before: Structs | None
+    other_key: Structs | None
     origins: Sequence[Origin]
     owners: NumpyArray
     positions: NumpyArray
@@ -113,6 +115,7 @@ def to_batch(shape: FeedShape, changes: GatheredChanges) -> pa.RecordBatch:
         times.take(owners),
         texts,
         sequence,
+        _struct(changes.other_key, key_type, count),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -183,6 +186,7 @@ class Block:
         self._keys: list[bytes | None] = []
         self._afters: list[bytes | None] = []
         self._befores: list[bytes | None] = []
+        self._other_keys: list[bytes | None] = []
         self._owners: list[int] = []
         self._positions: list[int] = []
         self._origins: list[Origin] = []
@@ -198,7 +202,13 @@ class Block:
         self._next = origin
 
     def row(
-        self, op: int, position: int, key: bytes | None, after: bytes | None, before: bytes | None = None
+        self,
+        op: int,
+        position: int,
+        key: bytes | None,
+        after: bytes | None,
+        before: bytes | None = None,
+        other_key: bytes | None = None,
     ) -> None:
         """Add a change of a row, as its key and images stand in the log."""
         if self._next is not None:
@@ -208,6 +218,7 @@ class Block:
         self._keys.append(key)
         self._afters.append(after)
         self._befores.append(before)
+        self._other_keys.append(other_key)
         self._owners.append(len(self._origins) - 1)
         self._positions.append(position)
         self.nbytes += len(after or b"") + len(before or b"")
@@ -232,6 +243,7 @@ class Block:
                 key=self._structs(self._keys, key_columns),
                 after=self._structs(self._afters, image_columns),
                 before=self._structs(self._befores, image_columns),
+                other_key=self._structs(self._other_keys, key_columns),
                 origins=self._origins,
                 owners=np.array(self._owners, np.int32),
                 positions=np.array(self._positions, np.int64),
@@ -339,7 +351,7 @@ class ChangeReader:
                     yield from self._loaded(record, origin, position)
                 elif self._all:
                     self._row(record, position)
-            position += record.rows if isinstance(record, (InsertBatch, LoadBatch)) else 1
+            position += _changes_of(record)
             if len(self._block) >= MAX_ROWS or self._block.nbytes >= MAX_BYTES:
                 yield from self._flush(origin)
 
@@ -355,9 +367,12 @@ class ChangeReader:
         block = self._block
         if isinstance(record, Insert):
             block.row(INSERT, position, record.key, record.row)
+        elif isinstance(record, Update) and record.old_key is not None:
+            key, old_key = record.key, record.old_key
+            block.row(DELETE, position, old_key, None, self._befores.pop(old_key, None), other_key=key)
+            block.row(INSERT, position + 1, key, record.row, other_key=old_key)
         elif isinstance(record, Update):
-            key = record.key if record.old_key is None else record.old_key
-            block.row(UPDATE, position, key, record.row, self._befores.pop(key, None))
+            block.row(UPDATE, position, record.key, record.row, self._befores.pop(record.key, None))
         elif isinstance(record, Delete):
             block.row(DELETE, position, record.key, None, self._befores.pop(record.key, None))
         elif isinstance(record, Before):
@@ -366,9 +381,13 @@ class ChangeReader:
             block.event(TRUNCATE, position, None)
 
     def _define(self, record: Record, position: int) -> None:
-        before = self._followed.table
+        before, renamed = self._followed.table, self._followed.renamed
         if not self._followed.see(record) or not self._all:
             return
+        if self._followed.renamed != renamed:
+            raise ValueError(
+                "a table came by another name, with rows: a state takes the place of its changes"
+            )
         after = self._followed.table
         defined = after or before
         assert defined is not None
@@ -448,6 +467,7 @@ class ChangeReader:
             key=Structs(key_columns(shape, table, keys)),
             after=self._after(table, after) if after is not None else None,
             before=None,
+            other_key=None,
             origins=[origin],
             owners=np.zeros(count, np.int32),
             positions=positions,
@@ -462,6 +482,13 @@ class ChangeReader:
     def _table(self) -> Table:
         assert self._followed.table is not None
         return self._followed.table
+
+
+def _changes_of(record: Record) -> int:
+    """How many positions of its transaction a record takes: one for each change that it may be."""
+    if isinstance(record, (InsertBatch, LoadBatch)):
+        return record.rows
+    return 2 if isinstance(record, Update) and record.old_key is not None else 1
 
 
 def keys_of(table: Table, columns: Mapping[int, Array]) -> list[bytes]:

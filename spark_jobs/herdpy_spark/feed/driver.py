@@ -148,10 +148,10 @@ LEAST_CHANGES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTask:
-    """A part of the table at the end of a batch whose beginning was trimmed; it can be pickled.
+    """A part of the table at the end of a batch that is a state; it can be pickled.
 
     Attributes:
-        at: where that is.
+        at: where the batch ends.
         plan: how the table is read; None: there was none.
         number: of the plan's partition.
     """
@@ -168,6 +168,22 @@ class StretchTask:
     address: LogAddress
     table: str
     stretch: LogStretch
+
+
+class SkimmedBatch(NamedTuple):
+    """What a batch is, by the log's records.
+
+    Attributes:
+        offset_lsn: where it ends.
+        table: the definition there.
+        stretches: what tasks read.
+        is_state: the rows at the end take the place of the changes.
+    """
+
+    offset_lsn: LSN
+    table: Table | None
+    stretches: list[LogStretch]
+    is_state: bool = False
 
 
 class FeedDriver:
@@ -194,7 +210,7 @@ class FeedDriver:
         self._shape = shape
         self._on_trimmed = on_trimmed
         self._partitions = partitions or MOST_PARTITIONS
-        self._planned: tuple[LSN, LSN, list[LogStretch]] | None = None
+        self._planned: tuple[LSN, LSN, SkimmedBatch] | None = None
         self._target: LSN | None = None
         self.newest: LSN | None = None
 
@@ -234,9 +250,9 @@ class FeedDriver:
                 return self._after_snapshot(start, state, end)
             if end <= start.lsn:
                 return start
-            skimmer, stretches = self._skim(ledgers, start, end, most_entries)
-            self._planned = (start.lsn, skimmer.lsn, stretches)
-            return Offset.of(skimmer.lsn, state.log_id, skimmer.followed.table)
+            batch = self._skim(ledgers, start, end, most_entries)
+            self._planned = (start.lsn, batch.offset_lsn, batch)
+            return Offset.of(batch.offset_lsn, state.log_id, batch.table)
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[StretchTask | SnapshotTask]:
         """What tasks read for the batch."""
@@ -249,9 +265,11 @@ class FeedDriver:
                 self._check_log(start, state)
                 if start.lsn < state.base:
                     return self._snapshot_tasks(start, end, state)
-                _, stretches = self._skim(ledgers, start, end.lsn, None)
-            planned = (start.lsn, end.lsn, stretches)
-        return [StretchTask(self._address, self._name, stretch) for stretch in planned[2]]
+                planned = (start.lsn, end.lsn, self._skim(ledgers, start, end.lsn, None))
+        batch = planned[2]
+        if batch.is_state:
+            return self._state_tasks(end.lsn)
+        return [StretchTask(self._address, self._name, stretch) for stretch in batch.stretches]
 
     # Positions.
 
@@ -280,10 +298,8 @@ class FeedDriver:
         self.newest = end
         return end if self._target is None else min(end, self._target)
 
-    def _skim(
-        self, ledgers: LogLedgers, start: Offset, end: LSN, most_entries: int | None
-    ) -> tuple[Skimmer, list[LogStretch]]:
-        """The batch's stretches, and where they end."""
+    def _skim(self, ledgers: LogLedgers, start: Offset, end: LSN, most_entries: int | None) -> SkimmedBatch:
+        """The batch that begins at ``start``."""
         table = start.table
         skimmer = Skimmer(FollowedTable(self._name, table), start.lsn)
         fits = self._fits(table)
@@ -291,6 +307,12 @@ class FeedDriver:
             for entry in entries:
                 before = skimmer.lsn
                 skimmer.take(entry)
+                if skimmer.followed.renamed:
+                    if before > start.lsn:
+                        return self._skim(ledgers, start, before, None)
+                    if skimmer.lsn == entry.lsn:
+                        return SkimmedBatch(entry.lsn, skimmer.followed.table, [], is_state=True)
+                    continue
                 if skimmer.followed.table is not table:
                     table, fitted = skimmer.followed.table, fits
                     fits = self._fits(table)
@@ -301,7 +323,8 @@ class FeedDriver:
                         break
                 if most_entries is not None and skimmer.entries >= most_entries:
                     break
-        return skimmer, skimmer.stretches(self._partitions, LEAST_CHANGES)
+        stretches = skimmer.stretches(self._partitions, LEAST_CHANGES)
+        return SkimmedBatch(skimmer.lsn, skimmer.followed.table, stretches)
 
     def _fits(self, table: Table | None) -> bool:
         return table is None or self._shape.misfit(table) is None
@@ -344,11 +367,14 @@ class FeedDriver:
     def _snapshot_tasks(self, start: Offset, end: Offset, state: LedgerListState) -> list[SnapshotTask]:
         if self._on_trimmed == "error":
             raise LogTrimmedError(self._trimmed(start.lsn, state))
+        return self._state_tasks(end.lsn)
+
+    def _state_tasks(self, at: LSN) -> list[SnapshotTask]:
         try:
-            plan = plan_table(self._address, self._name, end.lsn, self._partitions)
+            plan = plan_table(self._address, self._name, at, self._partitions)
         except NoSuchTableError:
-            return [SnapshotTask(end.lsn, None, 0)]
-        return [SnapshotTask(end.lsn, plan, number) for number in range(len(plan.ranges))]
+            return [SnapshotTask(at, None, 0)]
+        return [SnapshotTask(at, plan, number) for number in range(len(plan.ranges))]
 
 
 def describe(database: SparkDatabase, name: str) -> Described | None:

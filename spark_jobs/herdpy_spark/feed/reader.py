@@ -201,6 +201,7 @@ def _state(task: SnapshotTask, shape: FeedShape) -> Iterator[pa.RecordBatch]:
             key=Structs(key_columns(shape, table, keys_of(table, by_position))),
             after=Structs(row_columns(shape, table, visible_columns(table, by_position), count)),
             before=None,
+            other_key=None,
             origins=[origin],
             owners=np.zeros(count, np.int32),
             positions=np.arange(first, first + count),

@@ -36,7 +36,7 @@ from herdpy_sql.objects import decode_object
 Field: TypeAlias = "pa.Field[Any]"
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
-OP, KEY, AFTER, BEFORE, LSN_, POSITION, TRANSACTION, REQUEST, TIME, SCHEMA, SEQUENCE = (
+OP, KEY, AFTER, BEFORE, LSN_, POSITION, TRANSACTION, REQUEST, TIME, SCHEMA, SEQUENCE, OTHER_KEY = (
     "op",
     "key",
     "after",
@@ -48,6 +48,7 @@ OP, KEY, AFTER, BEFORE, LSN_, POSITION, TRANSACTION, REQUEST, TIME, SCHEMA, SEQU
     "commit_time",
     "schema",
     "sequence",
+    "other_key",
 )
 SEQUENCE_TYPE = pa.struct(
     [
@@ -118,6 +119,7 @@ class FeedShape:
                 pa.field(TIME, pa.timestamp("us", "UTC")),
                 pa.field(SCHEMA, pa.string()),
                 pa.field(SEQUENCE, SEQUENCE_TYPE),
+                pa.field(OTHER_KEY, pa.struct(self.key)),
             ]
         )
 
@@ -219,9 +221,10 @@ def columns_of(table: Table) -> spark.StructType:
         return spark_schema([(column.name, column.type, True) for column in columns])
 
     text, row = spark.StringType(), struct(table.visible)
+    key = struct(table.key_positions)
     types: dict[str, spark.DataType] = {
         OP: text,
-        KEY: struct(table.key_positions),
+        KEY: key,
         AFTER: row,
         BEFORE: row,
         LSN_: text,
@@ -231,6 +234,7 @@ def columns_of(table: Table) -> spark.StructType:
         TIME: spark.TimestampType(),
         SCHEMA: text,
         SEQUENCE: _SEQUENCE,
+        OTHER_KEY: key,
     }
     return spark.StructType([spark.StructField(name, kind) for name, kind in types.items()])
 
@@ -257,11 +261,13 @@ class FollowedTable:
     Attributes:
         name: of the table that is followed.
         table: its definition; None where no table has the name.
+        renamed: how many tables came to the name with rows that they had under another one.
     """
 
     def __init__(self, name: str, table: Table | None) -> None:
         self.name = name
         self.table = table
+        self.renamed = 0
         self._meant = names_meant(name)
 
     @property
@@ -284,6 +290,7 @@ class FollowedTable:
                     self.table = made if self._rank(made) is not None else None
                 elif self._takes(made):
                     self.table = made
+                    self.renamed += 1
                 else:
                     return False
                 return True

@@ -149,8 +149,9 @@ def _await(this: JobRun, query: StreamingQuery) -> None:
 def messages(feed: DataFrame) -> DataFrame:
     """Changes as messages: ``key`` and ``value`` are JSON texts.
 
-    The value has op, before, after, and ``source`` with lsn, transaction_id, position, commit_time. Changes
-    of the whole table have no key.
+    The value has op, before, after, other_key, and ``source`` with lsn, transaction_id, position,
+    commit_time, and sequence, which sorts changes in the log's order: texts of LSNs do not. Changes of the
+    whole table have no key.
     """
     from pyspark.sql import functions as sql
 
@@ -158,8 +159,11 @@ def messages(feed: DataFrame) -> DataFrame:
         "op",
         "before",
         "after",
+        "other_key",
         "schema",
-        sql.struct("lsn", "transaction_id", "position", "request_id", "commit_time").alias("source"),
+        sql.struct("lsn", "transaction_id", "position", "request_id", "commit_time", "sequence").alias(
+            "source"
+        ),
     )
     # What is NULL is said: a message without a column would mean another table.
     options = {"ignoreNullFields": "false", **TIMES}

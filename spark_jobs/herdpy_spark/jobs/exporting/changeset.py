@@ -110,7 +110,6 @@ def error_line(error: BaseException) -> str:
 
 GONE = "__gone"
 """Column of a change set: the key's row was deleted."""
-_HALF = "__half"
 _SEQUENCE = "sequence"
 _VOIDING = ("truncate", "drop")
 _DEFINING = ("create", "alter", "drop")
@@ -158,13 +157,12 @@ def net(feed: DataFrame, schema: StructType, key: tuple[str, ...]) -> ChangeSet:
         changed = changed.where(
             sql.col(_SEQUENCE) > sql.struct(*(sql.lit(v).alias(n) for n, v in last.items())).cast(kind)
         )
-    # An update can give a row another key: it ends one key's row and makes another's, in this order.
-    ended = changed.where("op <> 'insert'").select(*_columns(schema, key, "key", gone=True))
+    ended = changed.where("op = 'delete'").select(*_columns(schema, key, "key", gone=True))
     made = changed.where("op <> 'delete'").select(*_columns(schema, key, "after", gone=False))
-    by_key = Window.partitionBy(*map(quoted, key)).orderBy(sql.col(_SEQUENCE).desc(), sql.col(_HALF).desc())
+    by_key = Window.partitionBy(*map(quoted, key)).orderBy(sql.col(_SEQUENCE).desc())
     newest = ended.unionByName(made).withColumn("__nth", sql.row_number().over(by_key)).where("__nth = 1")
     return ChangeSet(
-        newest.drop("__nth", _HALF, _SEQUENCE),
+        newest.drop("__nth", _SEQUENCE),
         bool(voids),
         changed.count(),
         tuple((row["op"], row["schema"]) for row in definitions if row["op"] in _DEFINING),
@@ -181,8 +179,7 @@ def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: boo
         else sql.lit(None).cast(one.dataType).alias(one.name)
         for one in schema.fields
     ]
-    half = sql.lit(0 if gone else 1).alias(_HALF)
-    return [*columns, sql.lit(gone).alias(GONE), half, sql.col(_SEQUENCE)]
+    return [*columns, sql.lit(gone).alias(GONE), sql.col(_SEQUENCE)]
 
 
 ROWS_PER_FILE = 1_000_000

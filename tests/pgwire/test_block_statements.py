@@ -1,10 +1,10 @@
-"""A statement by key that is one function in a transaction (``sessions.block_statements``) says and does byte
-for byte what the long way does.
+"""A statement by key that is one function, in a transaction (``sessions.block_statements``) or as one of its
+own (``sessions.autocommit_statements``), says and does byte for byte what the long way does.
 
-Random conversations are led on two servers, one of which has the short ways taken out: transactions of
-prepared INSERTs, UPDATEs and SELECTs by key, with rows that others hold or change, duplicate keys, violated
-constraints, numbers out of range, savepoints, and whatever must end the use of a resolved statement. Also all
-that the two have logged and stored is compared.
+Random conversations are led on two servers, one of which has the short ways taken out: prepared INSERTs,
+UPDATEs, DELETEs and SELECTs by key, in transactions and, every third conversation, mostly out of them, with
+rows that others hold or change, duplicate keys, violated constraints, numbers out of range, savepoints, and
+whatever must end the use of a resolved statement. Also all that the two have logged and stored is compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import random
 import select
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ from herdpy.log.file_ledger import FileLedgerWriter
 from herdpy.log.records import Before, Delete, Insert, Record, SequenceAdvance, Update
 from herdpy_server.pgwire import queries
 from herdpy_server.process.statements import StatementStatistics
-from herdpy_server.sessions import block_statements
+from herdpy_server.sessions import autocommit_statements, block_statements
+from herdpy_server.sessions.autocommit_statements import AutocommitStatement
 from herdpy_server.sessions.block_statements import (
     BlockBegin,
     BlockCommit,
     BlockStatement,
     ResolvedStatement,
 )
-from herdpy_server.sessions.row_steps import RowInsert, RowRead, RowUpdate
+from herdpy_server.sessions.row_steps import RowDelete, RowInsert, RowRead, RowUpdate
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import LockTable
 from tests.pgwire.servers import ThreadServer, thread_server
@@ -43,6 +44,8 @@ from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse,
 
 SEEDS = range(10)
 STEPS = 320
+FEW_STEPS = 100
+"""Enough for most bugs to be seen."""
 SET_UP = (
     "CREATE ROLE writer; GRANT ALL ON SCHEMA public TO writer",
     """CREATE TABLE plain (id INT PRIMARY KEY, n INT, big BIGINT, note VARCHAR(6), amount NUMERIC(6, 2),
@@ -64,7 +67,7 @@ SET_UP = (
     "INSERT INTO computed (id, n) VALUES (1, 1), (2, 2)",
     "INSERT INTO parents VALUES (1, 1), (2, 2); INSERT INTO children VALUES (1, 1)",
     "INSERT INTO whole VALUES (1, 1), (2, 2)",
-    "GRANT SELECT, UPDATE, INSERT ON plain, hidden TO writer",
+    "GRANT SELECT, UPDATE, INSERT, DELETE ON plain, hidden TO writer",
 )
 STATEMENTS = {
     "add": "UPDATE plain SET n = n + $1 WHERE id = $2",
@@ -91,15 +94,21 @@ STATEMENTS = {
     "two": "INSERT INTO plain (id, n) VALUES ($1, $2), ($2, $1)",
     "again": "INSERT INTO plain (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.n",
     "del": "DELETE FROM plain WHERE id = $1",
+    "cut": "DELETE FROM strict WHERE id = $2 AND n < $1",
+    "erase": "DELETE FROM whole WHERE id = $1",
+    "orphan": "DELETE FROM parents WHERE id = $1",
     "get": "SELECT n, note, amount, fixed FROM plain WHERE id = $1",
     "one": "SELECT n FROM strict WHERE id = $1",
     "begin": "BEGIN",
     "commit": "COMMIT",
     "end": "END",
 }
-ONE = frozenset({"swap", "del", "get", "one"})
+ONE = frozenset({"swap", "del", "erase", "orphan", "get", "one"})
 NONE = frozenset({"begin", "commit", "end"})
-OFTEN = ("add", "add", "set", "checked", "unique", "put", "log", "next", "get", "get", "one", "commit", "end")
+OFTEN = (
+    *("add", "add", "set", "checked", "unique", "put", "log", "next", "get", "get", "one", "commit", "end"),
+    *("put", "del"),
+)
 EVENTS = (
     "SAVEPOINT s",
     "SAVEPOINT s",
@@ -168,9 +177,10 @@ def a_statement(rng: random.Random, name: str, *, binary: bool) -> bytes:
     return step + describe() + execute() + SYNC
 
 
-def led(path: Path, seed: int) -> list[Any]:
+def led(path: Path, seed: int, steps: int = STEPS) -> list[Any]:
     """A conversation with a server of its own: all that it says, has counted, and has stored."""
     rng = random.Random(seed)
+    begins = 0.2 if seed % 3 == 1 else 0.9
     statistics = StatementStatistics()
     with thread_server(path) as server:
         server.look(lambda: setattr(server.database, "observer", statistics.observe))
@@ -181,10 +191,10 @@ def led(path: Path, seed: int) -> list[Any]:
             said = prepared(wire)
             rival.ask(query("SET lock_timeout = '20ms'"))
             binary, lock = False, ""
-            for at in range(STEPS):
+            for at in range(steps):
                 if said[-1].body == b"E" and rng.random() < 0.7:
                     said += wire.ask(query(rng.choice(("ROLLBACK", "ROLLBACK", "ROLLBACK TO s"))))
-                if said[-1].body == b"I" and rng.random() < 0.9:
+                if said[-1].body == b"I" and rng.random() < begins:
                     said += wire.ask(a_statement(rng, "begin", binary=binary))
                 if rng.random() < 0.015:
                     binary = not binary
@@ -202,6 +212,7 @@ def led(path: Path, seed: int) -> list[Any]:
                 if at % 40 == 39:
                     said += wire.ask(query("ROLLBACK")) + wire.ask(query("RESET ROLE"))
             said += rival.ask(query("ROLLBACK")) + wire.ask(query("ROLLBACK")) + wire.ask(query("RESET ROLE"))
+            said += seldom(wire)
             for table in TABLES:
                 said += wire.ask(query(f"SELECT * FROM {table} ORDER BY 1, 2"))
             for code in (0, 1, 3, 7, 45, 120):
@@ -209,6 +220,32 @@ def led(path: Path, seed: int) -> list[Any]:
             said += wire.ask(query("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements"))
     counts = {name: (one.ok, one.rows) for name, one in statistics.kinds.items()}
     return [*((one.kind, known(one)) for one in said), counts, logged]
+
+
+def seldom(wire: Wire) -> list[Reply]:
+    """What random steps seldom come to: a value of a sequence that an error gives back, and a definition that
+    comes between, in a transaction and out of it."""
+    said = wire.ask(query("RESET ALL"))
+
+    def do(name: str, *values: int) -> None:
+        step = bind([b"%d" % one for one in values], statement=name)
+        said.extend(wire.ask(step + describe() + execute() + SYNC))
+
+    for around in ([], ["begin"]):
+        for _ in range(3):
+            [do(name) for name in around]
+            [do("next", 1, 1), do("put", 9, 9), do("some", 1, 9), do("get", 9), do("cut", 0, 3)]
+            [do("del", 9), do("del", 9)]
+            [do("commit") for _ in around]
+        [do(name) for name in around]
+        do("next", 2147483647, 7)
+        [do("commit") for _ in around]
+        [do(name) for name in around]
+        [do("next", 1, 1), do("put", 9, 9), do("some", 1, 9)]
+        said.extend(wire.ask(query(f"ALTER TABLE plain ADD COLUMN last{len(around)} INT DEFAULT 7")))
+        [do("some", 1, 9), do("some", 1, 9), do("del", 9), do("put", 9, 9), do("del", 9)]
+        [do("commit") for _ in around]
+    return said
 
 
 def noted_commits(server: ThreadServer) -> list[list[Record]]:
@@ -276,33 +313,53 @@ def prepared(wire: Wire) -> list[Reply]:
     return said
 
 
-def counting(run: Callable[..., Any], answers: Counter[tuple[str, str]]) -> Callable[..., Any]:
-    """A ``run`` that counts its answers, by what the statement does and by their type."""
+def counting(run: Callable[..., Any], answers: Counter[tuple[str, str, str]]) -> Callable[..., Any]:
+    """A ``run`` that counts its answers, by how and what the statement does and by their type."""
 
     def counted(self: ResolvedStatement, *arguments: Any) -> Any:
         answer = run(self, *arguments)
-        does = self._step if isinstance(self, BlockStatement) else self
-        answers[type(does).__name__, type(answer).__name__] += 1
+        does = self._step if isinstance(self, BlockStatement | AutocommitStatement) else self
+        answers[type(self).__name__, type(does).__name__, type(answer).__name__] += 1
         return answer
 
     return counted
 
 
+LongWays = Callable[[int, int], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def long_way(tmp_path_factory: pytest.TempPathFactory) -> LongWays:
+    """The conversation of a seed and so many steps without the short ways, which is led once."""
+    known: dict[tuple[int, int], list[Any]] = {}
+
+    def long(seed: int, steps: int) -> list[Any]:
+        if (seed, steps) not in known:
+            with pytest.MonkeyPatch.context() as patch:
+                without_the_short_way(patch)
+                known[seed, steps] = led(tmp_path_factory.mktemp("long"), seed, steps)
+        return known[seed, steps]
+
+    return long
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_resolved_statement_does_what_the_long_way_does(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, long_way: LongWays, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: Counter[tuple[str, str]] = Counter()
-    for kind in (BlockStatement, BlockBegin, BlockCommit):
+    answers: Counter[tuple[str, str, str]] = Counter()
+    for kind in (BlockStatement, BlockBegin, BlockCommit, AutocommitStatement):
         monkeypatch.setattr(kind, "run", counting(kind.run, answers))
     short = led(tmp_path / "short", seed)
-    for kind in ("RowUpdate", "RowInsert", "RowRead", "BlockBegin"):
-        assert answers[kind, "bytes"] > 5, answers
-    assert answers["BlockCommit", "coroutine"] > 1, answers
-    assert sum(count for (_, answer), count in answers.items() if answer == "NoneType"), answers
-    without_the_short_way(monkeypatch)
-    long = led(tmp_path / "long", seed)
-    assert short == long
+    for step in ("RowUpdate", "RowInsert", "RowDelete"):
+        assert answers["BlockStatement", step, "bytes"] > 3, answers
+        assert answers["AutocommitStatement", step, "coroutine"], answers
+    assert answers["BlockStatement", "RowRead", "bytes"] > 1, answers
+    assert answers["BlockBegin", "BlockBegin", "bytes"] > 5, answers
+    assert answers["BlockCommit", "BlockCommit", "coroutine"], answers
+    for way in ("BlockStatement", "AutocommitStatement"):
+        assert [one for one in answers if one[0] == way and one[2] == "NoneType"], answers
+    assert short == long_way(seed, STEPS)
 
 
 def _no_checks(patch: pytest.MonkeyPatch) -> None:
@@ -341,6 +398,31 @@ def _begins_implicitly(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BlockBegin, "run", implicit)
 
 
+def _answers_at_once(patch: pytest.MonkeyPatch) -> None:
+    run = AutocommitStatement.run
+
+    def forgetful(self: AutocommitStatement, *arguments: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self._tablespace, "commit", lambda *_: None)
+            return run(self, *arguments)
+
+    patch.setattr(AutocommitStatement, "run", forgetful)
+
+
+def _no_condition(patch: pytest.MonkeyPatch) -> None:
+    make = RowDelete.__init__
+
+    def unconditional(self: RowDelete, *arguments: Any) -> None:
+        make(self, *arguments)
+        self._condition = None
+
+    patch.setattr(RowDelete, "__init__", unconditional)
+
+
+def _deletes_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Workspace, "delete", lambda self, table, key, _: self.put(table.id, key, None))
+
+
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "outlives definitions": lambda patch: patch.setattr(BlockStatement, "_is_of", lambda *_: True),
     "checks nothing": _no_checks,
@@ -354,26 +436,43 @@ BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "begins what Sync ends": _begins_implicitly,
     "commits nothing": lambda patch: patch.setattr(BlockCommit, "run", _only_says_so),
     "counts too many rows added": lambda patch: patch.setattr(RowInsert, "count", lambda *_: 2),
+    "commits no statement alone": _answers_at_once,
+    "runs alone whatever there is": lambda patch: patch.setattr(
+        AutocommitStatement, "_may_run", lambda self, ready: self._session.transaction is None
+    ),
+    "gives back no value alone": lambda patch: patch.setattr(
+        autocommit_statements, "_take_back", lambda *_: None
+    ),
+    "deletes without a condition": _no_condition,
+    "logs no deletion": _deletes_alone,
+    "counts too many rows deleted": lambda patch: patch.setattr(RowDelete, "count", lambda *_: 2),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_resolved_statement_that_differs_is_seen(
-    tmp_path: Path, bug: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bug: str, long_way: LongWays, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in SEEDS:
         with monkeypatch.context() as patch:
             BUGS[bug](patch)
-            short = led(tmp_path / f"short{seed}", seed)
-        with monkeypatch.context() as patch:
-            without_the_short_way(patch)
-            if short != led(tmp_path / f"long{seed}", seed):
-                return
+            short = led(tmp_path / f"short{seed}", seed, FEW_STEPS)
+        if short != long_way(seed, FEW_STEPS):
+            return
     pytest.fail("no conversation differs")
 
 
-def failing_commits(path: Path, patch: pytest.MonkeyPatch, outcome: Outcome) -> list[Any]:
-    """Transactions of prepared statements, the last of which meet a log that fails; all that is said."""
+BLOCK = (("begin", []), ("add", [b"1"]), ("add", [b"2"]), ("end", []))
+ALONE = (("add", [b"1"]), ("add", [b"2"]))
+
+
+def failing_commits(
+    path: Path,
+    patch: pytest.MonkeyPatch,
+    outcome: Outcome,
+    statements: Sequence[tuple[str, Sequence[bytes]]],
+) -> list[Any]:
+    """Rounds of prepared statements, the last of which meet a log that fails; all that is said."""
     with thread_server(path) as server, Wire(server.address) as wire:
         wire.start()
         wire.ask(query("CREATE TABLE t (id INT PRIMARY KEY, n INT)"), query("INSERT INTO t VALUES (1, 0)"))
@@ -388,7 +487,7 @@ def failing_commits(path: Path, patch: pytest.MonkeyPatch, outcome: Outcome) -> 
         for at in range(6):
             if at == 4:
                 server.look(lambda: break_log(server, patch, outcome))
-            for name, values in (("begin", []), ("add", [b"1"]), ("add", [b"2"]), ("end", [])):
+            for name, values in statements:
                 said += wire.ask(bind(values, statement=name), describe(), execute(), SYNC)
         said += wire.ask(query("SELECT * FROM t"))
         running = server.look(lambda: [(one.is_running, one.status) for one in server.database.sessions])
@@ -411,13 +510,17 @@ def _break(*_: object) -> None:
     raise OSError(errno.EIO, "the disk has failed")
 
 
+@pytest.mark.parametrize("statements", [BLOCK, ALONE], ids=["block", "alone"])
 @pytest.mark.parametrize("outcome", ["not done", "unknown"])
 def test_a_commit_that_the_log_does_not_keep_is_answered_alike(
-    tmp_path: Path, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    outcome: Outcome,
+    statements: Sequence[tuple[str, Sequence[bytes]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        short = failing_commits(tmp_path / "short", patch, outcome)
+        short = failing_commits(tmp_path / "short", patch, outcome, statements)
     assert [one for one in short if one[0] == "E"], short
     with monkeypatch.context() as patch:
         without_the_short_way(patch)
-        assert short == failing_commits(tmp_path / "long", patch, outcome)
+        assert short == failing_commits(tmp_path / "long", patch, outcome, statements)

@@ -173,14 +173,14 @@ class BindPattern:
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
-        point: the statement as one function, outside of a transaction; None until it was answered twice, or
-            where it cannot be that. ``in_block``: the same in one, for the plan ``tried``. ``begins``: the
-            same of what begins one.
+        point: a read as one function, outside of a transaction; None until it was answered twice, or
+            where it cannot be that. ``alone``: the same of what begins a transaction, or is one and writes,
+            for the plan ``tried_alone``. ``in_block``: the same in a transaction, for the plan ``tried``.
         spent: the portal of a point statement that ran in a transaction; it has no rows left.
     """
 
     __slots__ = (
-        "begins",
+        "alone",
         "columns",
         "decoders",
         "form",
@@ -191,6 +191,7 @@ class BindPattern:
         "spent",
         "tail",
         "tried",
+        "tried_alone",
         "zone",
     )
 
@@ -206,8 +207,9 @@ class BindPattern:
         self.spent: ClientPortal | None = None
         self.point: PointRead | None = None
         self.in_block: ResolvedStatement | None = None
-        self.begins: ResolvedStatement | None = None
+        self.alone: ResolvedStatement | None = None
         self.tried: ReadyPlan | None = None
+        self.tried_alone: ReadyPlan | None = None
 
     def datums(self, values: list[bytes | None]) -> tuple[Datum, ...]:
         """The datums of a message that was taken apart. SqlError as the types say of the bytes."""

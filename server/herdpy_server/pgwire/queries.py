@@ -12,7 +12,7 @@ way (:func:`_plain`).
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from herdpy_server.pgwire.client_statements import (
     make_encoder,
 )
 from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
+from herdpy_server.sessions.autocommit_statements import AutocommitStatement
 from herdpy_server.sessions.block_statements import (
     BlockBegin,
     BlockCommit,
@@ -258,7 +259,7 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
             ):
                 bound, datums = known, pattern.values(data, end + len(pattern.head), stop)
                 if datums is not None and data.startswith(_REST, stop):
-                    resolved = pattern.begins if session.transaction is None else pattern.in_block
+                    resolved = pattern.alone if session.transaction is None else pattern.in_block
                     if resolved is not None:
                         if _run_resolved(conversation, known, pattern, resolved, datums, stop):
                             return
@@ -399,21 +400,24 @@ def _resolve(session: Session, statement: PreparedStatement, pattern: BindPatter
     """A statement that is now answered as before, as one function for the next time."""
     ready, columns = statement.ready, statement.columns
     plan = None if ready is None else ready.plan
-    if session.transaction is None and type(plan) is not Begin:
+    if session.transaction is None and (ready is None or (ready.read_only and type(plan) is not Begin)):
         pattern.point = _resolved(session, ready, pattern.point, form, columns, pattern.results, pattern.zone)
         return
-    if ready is None or plan is None or ready is pattern.tried:
+    tried = pattern.tried_alone if session.transaction is None else pattern.tried
+    if ready is None or plan is None or ready is tried:
         return
     if type(plan) not in _OF_BLOCKS and not is_resolvable(session, ready):
         return
-    pattern.tried = ready
 
     def whole(count: int) -> bytes:
         return form.head + backend.command_complete(plan.command_tag(count))
 
-    if type(plan) is Begin:
-        pattern.begins = BlockBegin(session, ready, whole(0))
-    elif type(plan) is Commit:
+    if session.transaction is None:
+        pattern.tried_alone = ready
+        pattern.alone = _resolved_alone(session, ready, whole)
+        return
+    pattern.tried = ready
+    if type(plan) is Commit:
         pattern.in_block = BlockCommit(session, ready, whole(0))
     elif isinstance(plan, PointSelect) and columns is not None:
         around = form.head, backend.command_complete(plan.command_tag(1))
@@ -422,6 +426,16 @@ def _resolve(session: Session, statement: PreparedStatement, pattern: BindPatter
     else:
         step = row_write(plan, whole)
         pattern.in_block = None if step is None else BlockStatement(session, ready, step)
+
+
+def _resolved_alone(
+    session: Session, ready: ReadyPlan, whole: Callable[[int], bytes]
+) -> ResolvedStatement | None:
+    """What begins a transaction, or writes a row in one of its own; None where it is neither."""
+    if type(ready.plan) is Begin:
+        return BlockBegin(session, ready, whole(0))
+    step = row_write(ready.plan, whole)
+    return None if step is None else AutocommitStatement(session, ready, step)
 
 
 def _send_point(conversation: Conversation, answer: bytes) -> None:
@@ -483,7 +497,7 @@ def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
         head = backend.BIND_COMPLETE + bound.row_description(columns, pattern.results)
         form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.zone))
     pattern.form, pattern.columns, pattern.point = form, columns, None
-    pattern.in_block = pattern.begins = pattern.tried = None
+    pattern.in_block = pattern.alone = pattern.tried = pattern.tried_alone = None
     return form
 
 

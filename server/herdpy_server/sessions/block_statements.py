@@ -259,9 +259,10 @@ def _take_back(workspace: Workspace, mark: Mark) -> None:
 
 
 def is_resolvable(session: Session, ready: ReadyPlan) -> bool:
-    """Whether ``ready`` is a point statement for what all see, and the open transaction sees that, too."""
-    transaction = session.transaction
-    if transaction is None or not ready.is_point:
+    """Whether ``ready`` is a point statement for what all see, which is durable, and the open transaction, if
+    there is one, sees that, too."""
+    if not ready.is_point or ready.catalog is not session.catalog:
         return False
-    seen = session.tablespace.store.visible_catalog[0]
-    return transaction.workspace.stands_on(seen) and ready.catalog is session.catalog
+    seen, token = session.tablespace.store.visible_catalog
+    transaction = session.transaction
+    return not token if transaction is None else transaction.workspace.stands_on(seen)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 _NO_LOCKS = NoLocks()
-_START = Mark(0, 0, 0, None, None)
+START = Mark(0, 0, 0, None, None)
 """Where a transaction is that has done nothing."""
 _OPTIMISTIC_TRIES = 3
 _WEAK = frozenset(TABLE_MODES[name] for name in ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE"))
@@ -241,10 +241,16 @@ class Execution:
         return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
     def carry_on(
-        self, statement: Bindable, params: Sequence[object], ready: ReadyPlan, begun: Begun
+        self,
+        statement: Bindable,
+        params: Sequence[object],
+        ready: ReadyPlan,
+        begun: Begun,
+        own: Transaction | None = None,
     ) -> Coroutine[Any, Any, Result]:
-        """Go on with a point statement that has begun in the open transaction; ``params`` are its datums."""
-        return self._carry_out(self._bound(statement, params, ready, params), last=True, begun=begun)
+        """Go on with a point statement that has begun in the open transaction, or in one of its ``own``;
+        ``params`` are its datums."""
+        return self._carry_out(self._bound(statement, params, ready, params), last=True, begun=begun, own=own)
 
     async def _failed(
         self, error: Exception | None, transaction: Transaction, bound: BoundStatement, mark: Mark
@@ -315,25 +321,30 @@ class Execution:
         return await self._carry_out(bound, limited=not as_planned)
 
     async def _carry_out(
-        self, bound: BoundStatement, *, limited: bool = True, last: bool = False, begun: Begun | None = None
+        self,
+        bound: BoundStatement,
+        *,
+        limited: bool = True,
+        last: bool = False,
+        begun: Begun | None = None,
+        own: Transaction | None = None,
     ) -> Result:
         """Run a plan in the open transaction, or in one of its own, and give its answer.
 
         Args:
             limited: not longer than its share, if it can be run otherwise.
-            last: nothing but the answer comes after it.
-            begun: it has begun, in the open transaction.
+            last: only the answer comes after it. begun: it has, in the open transaction, or in its ``own``.
         """
         block, tablespace, checks = self.block, self._tablespace, self._checks
         if begun is None and tablespace.guard is not None and not checks.may_begin(bound.ready.plan):
             await self._admit(bound)
-        transaction = block.transaction
+        transaction = block.transaction if own is None else own
         if transaction is None and not block.autocommit:
             block.begin()
             transaction = block.transaction
         if bound.ready.is_streamed and block.streams:
             return self._stream(bound)
-        own, append = None, None
+        append = None
         failure: BaseException | None = None
         try:
             if begun is None and not bound.ready.read_only and tablespace.is_full:
@@ -530,7 +541,7 @@ class Execution:
         if ready.is_limited and limited and not bound.many:
             self._limit(workspace)
         clock = transaction.clock(self._settings.zone)
-        return clock, _START if own and transaction.instant else workspace.mark(), None
+        return clock, START if own and transaction.instant else workspace.mark(), None
 
     def _give_way(self, workspace: Workspace, mark: Mark, catalog: Catalog | None) -> Catalog:
         """A plan is about to wait: take back what it has done. Under which catalog it was run.

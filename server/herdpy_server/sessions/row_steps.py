@@ -15,7 +15,7 @@ from herdpy_server.sessions.session import Session
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import Transaction
 from herdpy_sql.catalog import Table
-from herdpy_sql.execute.change import OwnMatches, UpdatePlan
+from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.query import PointSelect
 from herdpy_sql.execute.sources import KeyGet
@@ -135,6 +135,37 @@ class RowInsert(RowStep):
         return 1
 
 
+class RowDelete(RowStep):
+    """DELETE of one row."""
+
+    def __init__(self, plan: DeletePlan, answers: Sequence[bytes]) -> None:
+        """``answers``: for no row, and for one."""
+        matches = plan.matches
+        assert isinstance(matches, OwnMatches)
+        assert isinstance(matches.access, KeyGet)
+        self._none, self._one = answers
+        self._table = plan.table
+        self._db: int = plan.table.id
+        self._key = RowKey(matches.access)
+        self._condition: Callable[[Any, Any, Clock], Any] | None = matches.condition
+        self._decode: Callable[[bytes], tuple[Any, ...]] = plan.table.row_codec.decode
+
+    def apply(
+        self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
+    ) -> bytes | None:
+        key = self._key.encoded(values, clock)
+        image = None if key is None else workspace.newest_value(self._db, key)
+        if key is None or image is None:
+            return self._none
+        if self._condition is not None and self._condition(self._decode(image), values, clock) is not True:
+            return self._none
+        workspace.delete(self._table, key, image)
+        return self._one
+
+    def count(self, answer: bytes) -> int:
+        return 0 if answer is self._none else 1
+
+
 class RowRead(RowStep):
     """SELECT of one row."""
 
@@ -187,7 +218,7 @@ def _looks_at_rows(plan: UpdatePlan) -> bool:
 
 
 def row_write(plan: Plan, answers: Callable[[int], bytes]) -> RowStep | None:
-    """What an UPDATE by key or an INSERT of one row does.
+    """What an UPDATE or DELETE by key, or an INSERT of one row does.
 
     Args:
         answers: the answer for so many rows.
@@ -201,4 +232,6 @@ def row_write(plan: Plan, answers: Callable[[int], bytes]) -> RowStep | None:
         return RowUpdate(plan, [answers(0), answers(1)])
     if type(plan) is InsertPlan:
         return RowInsert(plan, answers(1))
+    if type(plan) is DeletePlan:
+        return RowDelete(plan, [answers(0), answers(1)])
     return None

@@ -38,7 +38,7 @@ from herdpy_server.sessions.portals import Cursors, Portal, no_portal
 from herdpy_server.sessions.request_ids import name_in, without_name
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.waits import CANCELLED
-from herdpy_server.tablespace import Tablespace
+from herdpy_server.tablespace import Tablespace, Transaction
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Begin, Commit, Execute, Fetch, Rollback
@@ -279,15 +279,17 @@ class Session(TransactionBlock):
         ready: ReadyPlan,
         begun: Begun,
         began_s: float,
+        own: Transaction | None = None,
     ) -> Coroutine[Any, Any, Result]:
-        """Go on with a point statement of the open transaction that has begun otherwise than by :meth:`run`.
+        """Go on with a point statement that has begun otherwise than by :meth:`run`.
 
         Args:
             params: its datums. ready: its plan. begun: how far it has come.
             began_s: when it began, by ``perf_counter``, where there is an observer.
+            own: its own transaction; None: it is one of the open transaction.
         """
         self.begins(statement.text)
-        step = self.execution.carry_on(statement, params, ready, begun)
+        step = self.execution.carry_on(statement, params, ready, begun, own)
         return self._ran(statement, step, began_s, request_id=b"", ends=False)
 
     async def _ran(

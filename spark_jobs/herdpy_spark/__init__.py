@@ -4,10 +4,11 @@
 
     herdpy_spark.register(spark)
     spark.read.format("herdpy").option("url", "herdpy://host/shop").option("table", "orders").load()
+    herdpy_spark.attach(spark, "herdpy://host/shop")  # all tables, by name
 
 The data source (``source``) delegates: reads of tables are ``batch``, loads ``writing``, the stream of
-changes ``feed``. They stand on ``log``, which reads snapshots and ledgers and knows nothing of Spark. Nothing
-here is part of a server.
+changes ``feed``; ``views`` has a schema's tables by name. They stand on ``log``, which reads snapshots and
+ledgers and knows nothing of Spark. Nothing here is part of a server.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import site
 import sys
 from typing import TYPE_CHECKING
 
+from herdpy_spark.views import attach
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["attach", "register"]
 
 
 def register(spark: SparkSession) -> None:

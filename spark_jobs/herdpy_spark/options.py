@@ -262,6 +262,11 @@ class Options:
         made: dict[str, Any] = {}
         for name, text in given.items():
             one = known.get(name.lower())
+            if one is None and name.lower().startswith("option."):
+                raise OptionError(
+                    "Spark hands no source in Python the options of a table of its catalog: make it with "
+                    "CREATE TEMPORARY VIEW ... USING herdpy OPTIONS (...), or by herdpy_spark.attach"
+                )
             if one is None:
                 near = nearest(name.lower(), known)
                 meant = f"; is {known[near].metadata['option'].name} meant?" if near else ""

@@ -16,6 +16,10 @@ use them: then, and for ranges of what is not kept, rows are read one by one.
 Where there are ``segments``, columns that were built become a file (``SegmentDraft``), and columns that are
 built again, after a start or in another worker, come out of one, with the keys that changed since.
 
+Columns of texts that repeat are kept as Arrow's dictionaries (``with_dictionaries``): of all that could be
+said of a column, its distinct values are what DuckDB takes of Arrow. It then compares, groups and computes by
+value instead of by row, and four bytes a row are kept instead of the text.
+
 An answer is kept, too, for as long as nothing has changed: the same request gets the same table, by which
 ``columnar.ready_cursors`` knows that what it made of it still holds.
 
@@ -154,12 +158,46 @@ class SortedKeys:
 _BLOCK_ROWS = 65_536
 _FEW = 2000
 _ANSWERS = 32  # answers that are kept of one table
+_REPEATED = 8  # so often must values of a text column repeat within a block
 
 
 def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
     """Columns of row images, a block at a time."""
     while taken := list(islice(images, _BLOCK_ROWS)):
         yield kept_form(table, positions, taken)
+
+
+def _coded(arrays: Sequence[pa.Array[Any]]) -> list[pa.Array[Any]] | None:
+    """The blocks of a column, each with a dictionary; None when it is no text, or texts do not repeat."""
+    if not arrays or not pa.types.is_string(arrays[0].type):
+        return None
+    most = len(arrays[0]) // _REPEATED
+    found: list[pa.Array[Any]] = []
+    for array in arrays:
+        coded: Any = pc.dictionary_encode(array)
+        if len(coded.dictionary) > most:
+            return None
+        found.append(coded)
+    return found
+
+
+def with_dictionaries(blocks: Sequence[pa.RecordBatch], places: Sequence[int]) -> list[pa.RecordBatch]:
+    """The same rows; columns at ``places`` whose texts repeat are dictionaries, a block each."""
+    found = list(blocks)
+    for place in places:
+        coded = _coded([block.column(place) for block in blocks])
+        if coded is not None:
+            pairs = zip(found, coded, strict=True)
+            found = [block.set_column(place, block.schema.names[place], array) for block, array in pairs]
+    return found
+
+
+def _in_form(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with dictionaries for the columns that have them in a schema."""
+    for place, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            batch = batch.set_column(place, field, pc.dictionary_encode(batch.column(place)))
+    return batch
 
 
 def _with_key(table: Table, positions: Sequence[int]) -> tuple[int, ...]:
@@ -225,31 +263,41 @@ class KeptColumns:
         self._answers: dict[tuple[Any, ...], _Answer] = {}  # by the request; never changed, but replaced
         self._moved_at = 0  # the last flush that moved deltas of the table
         self.blocks: list[pa.RecordBatch] = []
+        self._coded_bytes = 0  # of columns that are dictionaries
         self.keys = SortedKeys(table, snapshot.ops(table).fixed_key, _BLOCK_ROWS)
 
     def fill(self, snapshot: StoreSnapshot, table: Table) -> None:
         """Read the rows. Flushes are taken note of from before."""
         places = [self.positions.index(at) for at in table.key_positions]
-        if self._found is not None:
-            for block in self._found.blocks:
-                self.blocks.append(block)
-                self.keys.add([block.column(place) for place in places])
-            return
+        found: list[pa.RecordBatch] = []
+        for block in self._read(snapshot, table) if self._found is None else self._found.blocks:
+            found.append(block)
+            self.keys.add([block.column(place) for place in places])
+        others = [place for place, at in enumerate(self.positions) if at not in table.key_positions]
+        self.blocks = with_dictionaries(found, others)
+        self._coded_bytes = sum(
+            column.nbytes
+            for block in self.blocks
+            for column in block.columns
+            if pa.types.is_dictionary(column.type)
+        )
+
+    def _read(self, snapshot: StoreSnapshot, table: Table) -> Iterator[pa.RecordBatch]:
+        """The columns, row by row."""
         if self.alone and not snapshot.ops(table).may_be_long:
             images = snapshot.disk.values(table.id)
         elif self.alone:
             images = (image for _, image in snapshot.disk_scan(table))
         else:
             images = (image for _, image in snapshot.applied_scan(table))
-        for block in blocks(table, self.positions, images):
-            self.blocks.append(block)
-            self.keys.add([block.column(place) for place in places])
+        return blocks(table, self.positions, images)
 
     @property
     def nbytes(self) -> int:
         """What it takes of memory. What is mapped out of a file takes none that is not free to be taken."""
         fresh = sum(answer.fresh_bytes for answer in tuple(self._answers.values()))
-        return self.keys.nbytes + fresh + (0 if self._found is not None else self.block_bytes)
+        held = self.block_bytes if self._found is None else self._coded_bytes
+        return self.keys.nbytes + fresh + held
 
     @property
     def block_bytes(self) -> int:
@@ -375,8 +423,15 @@ class KeptColumns:
             changed = [key for key in changed if (low is None or key >= low) and (high is None or key < high)]
         changed.sort()  # so that rows that were added come in the order of their keys
         found = [image for key in changed if (image := snapshot.get(table, key)) is not None]
-        batches.append(kept_form(table, positions, found))
+        batches.append(self._fresh(table, positions, found))
         return batches
+
+    def _fresh(self, table: Table, positions: Sequence[int], images: Sequence[bytes]) -> pa.RecordBatch:
+        """Columns of rows that are not in the blocks, in the form that these have."""
+        made = kept_form(table, positions, images)
+        if not self.blocks:
+            return made
+        return _in_form(made, self.blocks[0].select([self.positions.index(at) for at in positions]).schema)
 
     def _extra(self, chain: Chain) -> dict[bytes, int]:
         """The keys that only this snapshot sees changed, and their rows."""

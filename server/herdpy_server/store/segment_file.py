@@ -89,7 +89,7 @@ class SegmentDraft:
 
     Attributes:
         table, positions: whose columns, and which of them ``blocks`` have, in this order.
-        blocks: in the order of the keys.
+        blocks: in the order of the keys; a column may be dictionaries, whose values are written.
         lsn, stamp: of the state of LMDB.
         changed: see SegmentFooter.
     """
@@ -147,7 +147,10 @@ def write(draft: SegmentDraft, store: str, definition: str, partial: Path, targe
 
 
 def _write_part(file: Any, block: pa.RecordBatch, place: int) -> SegmentPart:
-    message = block.select([place]).serialize()
+    column: Any = block.column(place)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    message = pa.RecordBatch.from_arrays([column], [block.schema.names[place]]).serialize()
     _, head_bytes = _PREFIX.unpack(message[: _PREFIX.size].to_pybytes())
     body = file.tell() + _PREFIX.size + head_bytes
     file.write(bytes(-body % _ALIGNED))

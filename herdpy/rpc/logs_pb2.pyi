@@ -437,8 +437,9 @@ class LacReport(_message.Message):
     crc32c: _builtins.int
     """CRC-32C of the bytes of the log's id, and of the three numbers above, 64 bits each, big endian."""
     ticket: _builtins.bytes
-    """Of the first message. Who sends it to the node's port of PostgreSQL's protocol (docs/protocol.md) gets the
-    messages that follow there, as long as that connection lives; they cost both sides less. Others get them here.
+    """Of the first message, and now and then of a later one. Who sends the last one to the node's port of
+    PostgreSQL's protocol (docs/protocol.md) gets the messages that follow there, as long as that connection
+    lives; they cost both sides less. Others get them here.
     """
     @_builtins.property
     def confirmed(self) -> _common_pb2.Lsn:

@@ -74,6 +74,21 @@ def test_what_is_sent_arrives_in_order_until_the_stream_ends() -> None:
     run(program)
 
 
+def test_a_stream_that_is_offered_again_has_its_newest_ticket_alone() -> None:
+    async def program(server: PgServer) -> None:
+        subscription = server.context.subscriptions.offer()
+        tickets = [subscription.ticket, *(subscription.offer_again() for _ in range(2))]
+        for old in tickets[:2]:
+            assert [one async for one in subscribed("127.0.0.1", server.port, old, None)] == []
+        async with aclosing(subscribed("127.0.0.1", server.port, tickets[2], None)) as messages:
+            first = asyncio.ensure_future(anext(messages))
+            await until_sent(subscription, b"one")
+            assert await first == b"one"
+        subscription.end()
+
+    run(program)
+
+
 def test_a_ticket_is_good_once_and_no_longer_than_its_call() -> None:
     async def program(server: PgServer) -> None:
         first, second = (server.context.subscriptions.offer() for _ in range(2))

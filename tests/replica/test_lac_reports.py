@@ -331,7 +331,11 @@ def test_reports_end_when_the_server_begins_to_go_down() -> None:
     asyncio.run(program())
 
 
-def test_reports_are_taken_at_the_port_of_sql_and_over_grpc_once_that_breaks() -> None:
+def test_reports_are_taken_at_the_port_of_sql_and_again_after_that_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs_service, "OFFER_AGAIN_S", 0.01)
+
     async def program() -> None:
         sql = PgServer(cast(Databases, None), PgSettings(port=0))
         await sql.start()
@@ -349,16 +353,53 @@ def test_reports_are_taken_at_the_port_of_sql_and_over_grpc_once_that_breaks() -
                     pass
             assert sql._connections == {connection}
             connection.abort()
-            leading.led.move(LSN(1, 10))
-            while (await anext(reports)).confirmed < (1, 10):
-                pass
-            assert not sql._connections
+            await reports_until(reports, leading.led, lambda: not sql._connections)
+            await reports_until(reports, leading.led, lambda: bool(sql._connections))
+            (other,) = sql._connections
+            assert other is not connection
+            for _ in range(10):  # it takes them now, and no other connection comes
+                await reports_until(reports, leading.led, lambda: True)
+            assert sql._connections == {other}
             service.stop()
             with pytest.raises(RemoteError, match="shutting down"):
                 [one async for one in reports]
         await sql.stop()
 
     asyncio.run(program())
+
+
+async def reports_until(reports: AsyncGenerator[LacReport, None], log: Log, met: Callable[[], bool]) -> None:
+    """Confirm entries, each of which must be reported, until a condition is met; one at least."""
+    while True:
+        log.move(LSN(1, log.lac.entry_id + 1))
+        while (await anext(reports)).confirmed < log.lac:
+            pass
+        if met():
+            return
+
+
+def test_tickets_that_nobody_takes_are_offered_ever_less_often_and_the_last_one_alone_is_good() -> None:
+    offered: dict[float, bytes] = {}
+
+    async def program() -> None:
+        async def write(answer: logs_pb2.LacReport) -> None:
+            if answer.ticket:
+                offered[now() - began] = answer.ticket
+
+        subscriptions = Subscriptions()
+        service = LogsService(cast(ServedNode, Leading()), callers(), subscriptions)
+        began = now()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(400):
+                await service.ReportLac(
+                    logs_pb2.ReportLacRequest(tablespace="t"), SimpleNamespace(write=write)
+                )
+        assert not any(map(subscriptions.claim, offered.values()))  # the call is over
+
+    run(program)
+    assert len(set(offered.values())) == len(offered)
+    due = [0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383]
+    assert list(offered) == pytest.approx(due, abs=len(due) * (HEARTBEAT_S + REPORT_S))
 
 
 def test_the_end_of_the_call_ends_the_connection_that_took_its_place() -> None:

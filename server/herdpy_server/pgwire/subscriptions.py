@@ -4,7 +4,7 @@ A gRPC call judges who asks, and offers its stream: the caller gets a ticket, co
 in its start-up packet (``frontend.SubscribeRequest``, after TLS where that is wanted). The call's later
 messages go to that connection as CopyData, which costs both sides a third of what gRPC does. A ticket is good
 for one connection, and as long as its call. Where no connection is, or it broke, the call sends its messages
-itself.
+itself, now and then with another ticket (:meth:`Subscription.offer_again`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,12 @@ class Subscriptions:
     def offer(self) -> Subscription:
         """A new stream; end it with :meth:`Subscription.end`."""
         subscription = Subscription(self)
-        self._offers[subscription.ticket] = subscription
+        self.add(subscription)
         return subscription
+
+    def add(self, subscription: Subscription) -> None:
+        """Offer a stream under the ticket that it has."""
+        self._offers[subscription.ticket] = subscription
 
     def claim(self, ticket: bytes) -> Subscription | None:
         """The stream that a ticket is for, which it is not again; None: there is none."""
@@ -69,6 +73,15 @@ class Subscription:
         self._connection = connection
         connection.send(message(b"d", b""))
         connection.write()
+
+    def offer_again(self) -> bytes:
+        """Another ticket for the stream, in the place of the last one, which is good no more; where nothing
+        has taken it.
+        """
+        self._subscriptions.claim(self.ticket)
+        self.ticket = secrets.token_bytes(TICKET_BYTES)
+        self._subscriptions.add(self)
+        return self.ticket
 
     async def send(self, body: bytes) -> bool:
         """Send a message, and wait while the other side does not read; whether there is a connection."""

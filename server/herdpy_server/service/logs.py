@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from herdpy.backoff import Backoff
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.lac_reports import LacReport
@@ -25,6 +26,10 @@ _MAX_PURPOSE = 200
 _LEAST_LEASE_S = 1.0
 MAX_LISTENERS = 64
 """Streams of reports at a time, of all tablespaces; other followers ask the bookies."""
+OFFER_AGAIN_S, OFFER_SELDOM_S = 1.0, 64.0
+"""So long after a ticket another one, while reports go over gRPC: soon where a connection broke, and ever later
+where none comes, because the receiver waits for it.
+"""
 
 
 class LogsService(logs_pb2_grpc.LogsServicer):
@@ -110,12 +115,17 @@ class LogsService(logs_pb2_grpc.LogsServicer):
             raise too_many("listeners to reports", MAX_LISTENERS)
         log_id, reports = self._tablespaces.find(request.tablespace).log.lac_reports()
         self._listeners += 1
-        subscription = self._subscriptions.offer()
-        ticket = subscription.ticket
+        subscription, loop = self._subscriptions.offer(), asyncio.get_running_loop()
+        ticket, pauses = subscription.ticket, Backoff(OFFER_AGAIN_S, OFFER_SELDOM_S, spread=0.0)
+        due_s = loop.time() + pauses.pause_s()
         try:
             async with aclosing(reports):
                 async for one in reports:
-                    if not await subscription.send(one.encode(log_id)):
+                    if await subscription.send(one.encode(log_id)):
+                        pauses.reset()
+                    else:
+                        if loop.time() >= due_s:
+                            ticket, due_s = subscription.offer_again(), loop.time() + pauses.pause_s()
                         await context.write(_report(one._replace(entries=()), log_id, ticket))
                     ticket = b""
                     if self._is_stopping:

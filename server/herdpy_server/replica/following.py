@@ -18,10 +18,11 @@ from typing import TypeVar
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log import LSN, LoadBatch, LogEntry, LoggedTransaction, StagedPart, TransactionAssembler
 from herdpy.log.bookkeeper import LedgerLogSettings
+from herdpy.log.records import Record
 from herdpy.log.staging import read_part
 from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.store import Store
-from herdpy_server.store.apply import is_slow
+from herdpy_server.store.apply import slow_records
 
 _SHARE_S = 0.004
 """So long at a time, until others have their turn: pings among them."""
@@ -77,6 +78,7 @@ async def _apply(
 ) -> None:
     large = sum(map(len, encoded)) > _LARGE_BYTES
     decoded: list[tuple[LSN, LoggedTransaction]] = []
+    slow: list[Record] = []
     for data in encoded:
         one = (
             await turns.through(LoggedTransaction.decode_in_steps(data))
@@ -84,11 +86,11 @@ async def _apply(
             else LoggedTransaction.decode(data)
         )
         decoded.append((lsn, one))
-    for _lsn, one in decoded:
-        for record in one.records:
-            if type(record) is LoadBatch:
-                record.staged = [await _read(part, staged) for part in record.parts]
-    if large or any(is_slow(one.records) for _lsn, one in decoded):
+        slow += slow_records(one.records)
+    for record in slow:
+        if isinstance(record, LoadBatch):
+            record.staged = [await _read(part, staged) for part in record.parts]
+    if large or slow:
         await turns.through(_only_steps(store.apply_in_steps(safe, decoded)))
     else:
         store.apply_logged(safe, decoded)

@@ -64,7 +64,9 @@ from herdpy_sql.objects import decode_object
 from herdpy_sql.staged import kept_keys, kept_rows
 
 _RUN = 8
-"""From how many records on it pays to take inserts together."""
+"""From how many records on it pays to make one delta a table of them."""
+_MOST = 4096
+"""So many at most are taken together."""
 _LOADED_AT_ONCE = 2048
 _AT_ONCE, _BATCH_AT_ONCE = 256, 2048
 """Records, and rows of a batch, that one step applies."""
@@ -137,35 +139,58 @@ class Applier:
         while at < count:
             record = records[at]
             try:
-                if type(record) is Insert and count - at > _RUN:
-                    at += self._insert_run(record.table_id, records, at)
-                else:
+                stop = self._gather(records, at, min(at + _MOST, count)) if count - at > _RUN else at
+                if stop == at:
                     _APPLY[type(record)](self, record)
-                    at += 1
+                    stop += 1
+                at = stop
             except (ValueError, KeyError) as error:
                 raise ApplyError(f"{type(record).__name__} does not fit the state: {error!r}") from error
 
-    def _insert_run(self, table_id: int, records: Sequence[Record], start: int) -> int:
-        """Apply the inserts into one table that follow one another from ``start``; how many they are."""
-        rows: dict[bytes, bytes | None] = {}
-        nbytes, count = 0, 0
-        for at in range(start, len(records)):
+    def _gather(self, records: Sequence[Record], start: int, stop: int) -> int:
+        """Apply the rows that come from ``start`` on, up to ``stop``, one update for each table.
+
+        Rows of tables without indexes, and inserts: what else changes an indexed row needs its old image, for
+        the entries that go.
+
+        Returns:
+            Where the first record is that is something else.
+        """
+        gathered: dict[int, Delta] = {}
+        indexed: list[tuple[TableOps, Insert]] = []
+        at = start
+        while at < stop:
             record = records[at]
-            if type(record) is not Insert or record.table_id != table_id:
+            if type(record) is Update:
+                if record.old_key is not None or self._ops(record.table_id).indexes:
+                    break
+                row: bytes | None = record.row
+                key, table_id = record.key, record.table_id
+            elif type(record) is Insert:
+                key, row, table_id = record.key, record.row, record.table_id
+                ops = self._ops(table_id)
+                if ops.indexes:
+                    indexed.append((ops, record))
+            elif type(record) is Delete:
+                if self._ops(record.table_id).indexes:
+                    break
+                key, row, table_id = record.key, None, record.table_id
+            else:
                 break
-            rows[record.key] = record.row
-            nbytes += len(record.key) + len(record.row)
-            count += 1
-        delta = Delta()
-        delta.rows, delta.nbytes = rows, nbytes + ENTRY_BYTES * len(rows)
-        self._memory.adopt_delta(table_id, delta)
-        ops = self._ops(table_id)
-        if ops.indexes:
-            memory = self._memory
-            for key, row in rows.items():
-                for db, entry in ops.entries(key, row):  # type: ignore[arg-type]
-                    memory.put(memory.head(db), entry, key)
-        return count
+            delta = gathered.get(table_id)
+            if delta is None:
+                delta = gathered[table_id] = Delta()
+            delta.rows[key] = row
+            delta.nbytes += len(key) + (0 if row is None else len(row))
+            at += 1
+        for table_id, delta in gathered.items():
+            delta.nbytes += ENTRY_BYTES * len(delta.rows)
+            self._memory.adopt_delta(table_id, delta)
+        memory = self._memory
+        for ops, one in indexed:
+            for db, entry in ops.entries(one.key, one.row):
+                memory.put(memory.head(db), entry, one.key)
+        return at
 
     def _ops(self, table_id: int) -> TableOps:
         ops = self._known.get(table_id)
@@ -488,9 +513,9 @@ def _end_of_run(records: Sequence[Record], start: int) -> int:
     return stop
 
 
-def is_slow(records: Sequence[Record]) -> bool:
-    """Whether it takes long to apply them although they are few."""
-    return any(type(record) in _SLOW for record in records)
+def slow_records(records: Sequence[Record]) -> list[Record]:
+    """Those that take long to apply although they are few."""
+    return [record for record in records if type(record) in _SLOW]
 
 
 def logged_rows(records: Sequence[Record]) -> int:

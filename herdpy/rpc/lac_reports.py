@@ -8,7 +8,7 @@ port of PostgreSQL's protocol, too (``subscription``), and they are taken there 
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class LacReport(NamedTuple):
         # Checked first: the lengths of entries are believed only then.
         if checksum != crc32c(b"".join((log_id.encode(), data[: _NUMBERS.size], data[_MESSAGE.size :]))):
             raise _damaged()
-        return cls(epoch, LSN(ledger_id, entry_id), tuple(_entries(data, _MESSAGE.size)))
+        return cls(epoch, LSN(ledger_id, entry_id), _entries(data, _MESSAGE.size))
 
     def checked(self, checksum: int, log_id: str) -> LacReport:
         """The report, which came with this checksum. RemoteError DATA_LOSS, as :meth:`decode`."""
@@ -69,11 +69,13 @@ class LacReport(NamedTuple):
         return self
 
 
-def _entries(data: bytes, at: int) -> Iterator[bytes]:
-    while at < len(data):
+def _entries(data: bytes, at: int) -> tuple[bytes, ...]:
+    entries, size = [], len(data)
+    while at < size:
         (length,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size + length
-        yield data[at - length : at]
+        at += 4 + length
+        entries.append(data[at - length : at])
+    return tuple(entries)
 
 
 def _damaged() -> RemoteError:

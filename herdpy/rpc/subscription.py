@@ -13,6 +13,7 @@ import contextlib
 import ssl
 import struct
 from collections.abc import AsyncGenerator
+from typing import cast
 
 SUBSCRIBE_CODE = 0x4844_0001
 """In the place of the protocol's version, of which no major one is that high."""
@@ -21,6 +22,8 @@ _PACKET = struct.Struct(">II")
 _SSL_REQUEST = _PACKET.pack(8, 80877103)
 _HEAD = struct.Struct(">cI")
 _MAX_BYTES = 16 << 20
+_ROOM_BYTES = 64 << 10
+"""What has arrived and nobody takes: with more the other side has to wait."""
 _CONNECT_S = 1.0
 """Less than a follower waits for a message: the call has them meanwhile."""
 
@@ -33,37 +36,104 @@ async def subscribed(
     Args:
         tls: what the connection is encrypted with; None: it is not.
     """
+    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_CONNECT_S):
-            reader, writer = await asyncio.open_connection(host, port)
+            _, received = await loop.create_connection(_Received, host, port)
     except OSError:  # TimeoutError among them
         return
     try:
         with contextlib.suppress(OSError, EOFError):
             async with asyncio.timeout(_CONNECT_S):
                 if tls is not None:
-                    await _encrypt(reader, writer, tls, host)
-                writer.write(_PACKET.pack(8 + len(ticket), SUBSCRIBE_CODE) + ticket)
-                await _message(reader)
+                    await received.encrypt(tls, host)
+                received.send(_PACKET.pack(8 + len(ticket), SUBSCRIBE_CODE) + ticket)
+                await received.message()
             while True:
-                yield await _message(reader)
+                yield await received.message()
     finally:
-        writer.transport.abort()
+        received.abort()
 
 
-async def _encrypt(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tls: ssl.SSLContext, host: str
-) -> None:
-    """OSError when the other side has no TLS, or is not who it should be."""
-    writer.write(_SSL_REQUEST)
-    if await reader.readexactly(1) != b"S":
-        raise OSError("TLS is not offered")
-    await writer.start_tls(tls, server_hostname=host)
+class _Received(asyncio.Protocol):
+    """The client's end of a connection: what has arrived, taken message by message.
 
+    A stream's reader would do, for twice the work a message.
+    """
 
-async def _message(reader: asyncio.StreamReader) -> bytes:
-    """The body of the next CopyData; OSError when something else comes, EOFError at the end."""
-    kind, length = _HEAD.unpack(await reader.readexactly(_HEAD.size))
-    if kind != b"d" or not 4 <= length <= _MAX_BYTES:
-        raise OSError("the stream was refused, or is none")
-    return await reader.readexactly(length - 4)
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._data = bytearray()
+        self._has_ended = self._is_paused = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if len(self._data) > _ROOM_BYTES and not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._has_ended = True
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._has_ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _more(self) -> None:
+        """Wait for more bytes; EOFError at the end."""
+        if self._has_ended:
+            raise EOFError
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    async def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
+        """OSError when the other side has no TLS, or is not who it should be."""
+        assert self._transport is not None
+        self.send(_SSL_REQUEST)
+        while not self._data:
+            await self._more()
+        if self._data != b"S":
+            raise OSError("TLS is not offered")
+        self._data.clear()
+        loop = asyncio.get_running_loop()
+        self._transport = await loop.start_tls(self._transport, self, tls, server_hostname=host)
+
+    def send(self, data: bytes) -> None:
+        """Send that."""
+        assert self._transport is not None
+        self._transport.write(data)
+
+    async def message(self) -> bytes:
+        """The body of the next CopyData; OSError when something else comes, EOFError at the end."""
+        data = self._data
+        while len(data) < _HEAD.size:
+            await self._more()
+        kind, length = _HEAD.unpack_from(data)
+        if kind != b"d" or not 4 <= length <= _MAX_BYTES:
+            raise OSError("the stream was refused, or is none")
+        while len(data) <= length:
+            await self._more()
+        body = bytes(data[_HEAD.size : length + 1])
+        del data[: length + 1]
+        return body
+
+    def abort(self) -> None:
+        """End the connection."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -24,7 +24,6 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import (
@@ -75,7 +74,9 @@ class Tail:
         order: ReplicaOrder,
         settings: ClientSettings,
         digest: Digest,
+        tails: list[Tail],
     ) -> None:
+        """``tails`` has it while it gives out entries."""
         self._view = view
         self._ranges = ranges
         self._pool = pool
@@ -84,6 +85,7 @@ class Tail:
         self._ahead = ranges.ahead()
         self._polls = Polls(view, pool, order, settings, digest, self._ahead)
         self._glances = Glances(view, pool, order, digest, self._ahead)
+        self._tails = tails
         self._is_lively = False  # there was news when it was looked for last
         self._fruitless = 0
         self._heard_s = -math.inf
@@ -98,6 +100,7 @@ class Tail:
     async def entries(self, next_id: int) -> AsyncGenerator[Entry, None]:
         """The entries from ``next_id`` on; ends behind the last one of a closed ledger."""
         view, ahead = self._view, self._ahead
+        self._tails.append(self)
         try:
             while True:
                 ahead.next_id = next_id
@@ -136,6 +139,7 @@ class Tail:
                 else:
                     await self._news(next_id)
         finally:
+            self._tails.remove(self)
             self._polls.close()
             self._glances.close()
             ahead.close()
@@ -279,7 +283,7 @@ class LedgerReader:
         )
         self._ranges = RangeReader(self._view, self._entries, settings)
         self._is_released = False
-        self._tails: WeakSet[Tail] = WeakSet()
+        self._tails: list[Tail] = []
         self._view.follow()
 
     @property
@@ -390,10 +394,11 @@ class LedgerReader:
         self._check_usable()
         if from_entry < 0:
             raise ValueError(f"no entry has the id {from_entry}")
-        tail = Tail(self._view, self._ranges, self._pool, self._order, self._settings, self._digest)
+        tail = Tail(
+            self._view, self._ranges, self._pool, self._order, self._settings, self._digest, self._tails
+        )
         # The client ends tails by closing their readers, which it refers to weakly.
         tail.reader = self
-        self._tails.add(tail)
         return tail.entries(from_entry)
 
     def report(self, last_add_confirmed: int, silent_s: float) -> None:

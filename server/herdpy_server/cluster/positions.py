@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -92,6 +92,7 @@ class Reports:
 
     Attributes:
         kept: why the replica is evidence; empty: it is not. Published with the next :meth:`keep_now`.
+        renew: called before the position is published, to :meth:`report` what it is then.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Reports:
         self._written_in = 0  # session
         self._kept_at_s = -1e9
         self.kept = ""
+        self.renew: Callable[[], object] = lambda: None
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -159,6 +161,10 @@ class Reports:
             self._changed.set()
             if (state, problem, unfit) != (before.state, before.problem, before.unfit):
                 self._urgent.set()
+
+    def moved(self) -> None:
+        """The position alone is another: :attr:`renew` is called in time. Cheaper than :meth:`report`."""
+        self._changed.set()
 
     async def keep_now(self) -> None:
         """Write the durable position now (before closing, or before a reader's lease is given up).
@@ -204,6 +210,7 @@ class Reports:
         loop = asyncio.get_running_loop()
         while True:
             try:
+                self.renew()
                 self._urgent.clear()
                 self._changed.clear()
                 await self._write_record()

@@ -54,6 +54,7 @@ class ReplicaBase:
         self.guard.hurry = self._hurry
         self.guard.report = self.report
         self.reports = host.coordination.reports(info.name)
+        self.reports.renew = self.report
         self.checkpointed: Callable[[], object] = lambda: None
         self.term: Term | None = None
         self.is_closing = False
@@ -177,9 +178,12 @@ class ReplicaBase:
             self.followed.hurry()
 
     def _advanced(self) -> None:
-        self.lost = None  # the log goes on
         self.guard.advanced()
-        self.report()
+        if self.lost is None:
+            self.reports.moved()
+        else:
+            self.lost = None  # the log goes on
+            self.report()
 
     def report(self) -> None:
         """Tell ZooKeeper where it is; cheap."""

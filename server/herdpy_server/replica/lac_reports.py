@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
@@ -29,6 +30,8 @@ REPORT_S = 0.003
 """What is confirmed within that time is one report."""
 HEARTBEAT_S = 0.5
 SILENT_S = 1.5
+_SLACK_S = 0.1
+"""So much later silence may be noticed: a timer is not set anew for each report."""
 _CONNECT_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
@@ -155,6 +158,7 @@ class LacListener:
     async def _hear(self, leader: LeaderRecord, log: FollowedLog, reports: Reports, backoff: Backoff) -> None:
         """Pass on what one leader reports, until it does so no more."""
         loop = asyncio.get_running_loop()
+        set_s = -math.inf
         try:
             async with (
                 asyncio.timeout(_CONNECT_S) as deadline,
@@ -166,7 +170,9 @@ class LacListener:
                         return
                     log.report(report.confirmed, SILENT_S, report.entries)
                     backoff.reset()
-                    deadline.reschedule(loop.time() + SILENT_S)
+                    if (now_s := loop.time()) - set_s > _SLACK_S:
+                        deadline.reschedule(now_s + SILENT_S + _SLACK_S)
+                        set_s = now_s
         except (RemoteError, LogError, OSError) as error:  # TimeoutError among them
             self._note(leader, repr(error))
         finally:

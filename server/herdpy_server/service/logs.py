@@ -27,8 +27,8 @@ _LEAST_LEASE_S = 1.0
 MAX_LISTENERS = 64
 """Streams of reports at a time, of all tablespaces; other followers ask the bookies."""
 OFFER_AGAIN_S, OFFER_SELDOM_S = 1.0, 64.0
-"""So long after a ticket another one, while reports go over gRPC: soon where a connection broke, and ever later
-where none comes, because the receiver waits for it.
+"""So long after a ticket another one, while reports go over gRPC: soon where a connection broke, and ever
+later where none comes, because the receiver waits for it.
 """
 
 

@@ -494,6 +494,7 @@ class Conversation:
         self._has_left = True
         if self.idling is not None:
             self.idling.stop()
+        self.session.cursor_form = None
         run = self.connection.context.databases.run(self.session.close(), self._closed)
         if run.start():
             self._closed(run)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
@@ -37,6 +38,7 @@ from herdpy_server.pgwire.frontend import (
     string,
 )
 from herdpy_server.pgwire.queries import HANDLERS
+from herdpy_server.pgwire.streams import cursor_form
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -355,6 +357,7 @@ class Opening:
             session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
         self._record_event("login")
         conversation = Conversation(connection, session, HANDLERS, self._admission.left)
+        session.cursor_form = partial(cursor_form, conversation)
         entry = self._admission.enter(conversation, start)
         self._over()
         for name, value in conversation.reported.values.items():

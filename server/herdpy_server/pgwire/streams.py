@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from herdpy_server.pgwire import backend, frontend
 from herdpy_server.pgwire.backend import FatalError, ProtocolViolationError, error_response
-from herdpy_server.pgwire.client_statements import make_encoder, row_form
+from herdpy_server.pgwire.client_statements import TEXT, make_encoder, row_form
 from herdpy_server.pgwire.connection import FLUSH_BYTES
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions import Result
     from herdpy_server.sessions.copying import CopySink, CopySource
     from herdpy_server.sessions.result import Row
+    from herdpy_server.wire.columns import DataRowForm
     from herdpy_sql.plan import OutputColumn
 
 
@@ -57,6 +58,7 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
             while (data := await stream.next_bytes(form)) is not None:
                 await send_bytes(connection, data)
         else:
+            stream.prefer(row_form(columns, results, zone))
             while (piece := await stream.next()) is not None:
                 await _send_piece(connection, piece, columns, results, zone)
                 await _show(connection)
@@ -64,15 +66,28 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
         stream.close()
 
 
+def cursor_form(conversation: Conversation, columns: Sequence[OutputColumn]) -> DataRowForm:
+    """The form of the rows of a cursor that is being declared: that of DECLARE's own results.
+
+    It is a guess: drivers ask for all results alike.
+    """
+    found = conversation.portals.get("") if conversation.extended else None
+    results = TEXT if found is None or len(found.results) > 1 else found.results
+    return row_form(columns, results, conversation.session.settings.zone)
+
+
 async def _send_piece(
     connection: ClientConnection, piece: Result, columns: Sequence[OutputColumn], results: Formats, zone: str
 ) -> None:
-    """Send rows that are here: those of an Arrow table by columns, unless they are few."""
+    """Send rows that are here: as they were encoded, or by columns, unless they are few."""
+    form = row_form(columns, results, zone)
+    if piece.encoded is not None and piece.encoded.form == form:
+        await send_bytes(connection, piece.encoded.data)
+        return
     batches = piece.batches(_BATCH_ROWS) if piece.length > SMALL_ROWS else None
     if batches is None:
         await _send(connection, make_encoder(columns, results, zone), piece.chunks())
         return
-    form = row_form(columns, results, zone)
     for batch in batches:
         await send_bytes(connection, form.batch(batch))
 

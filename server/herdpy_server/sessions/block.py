@@ -27,15 +27,17 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.sequences import SequenceMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from herdpy_server.roles.role import RoleStore
     from herdpy_server.sessions.advisory import AdvisoryLocks
+    from herdpy_server.sessions.encoded_rows import RowForm
     from herdpy_server.sessions.identity import Auditor
     from herdpy_server.sessions.plans import PlanCache, PreparedStatement
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.tablespace import Isolation
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.plan import OutputColumn
 
 SettingsMark = tuple["Mapping[str, str]", "Mapping[str, str]"]
 """The settings at a savepoint, and the ``local`` ones."""
@@ -93,6 +95,8 @@ class TransactionBlock:
             ``source``: all that came in one piece with it.
         declares: the statement is DECLARE; ``streams_cursors``: then its query's rows are made when they are
             fetched, also where no loop runs the session.
+        cursor_form: what a cursor's rows with these columns had better be encoded by, since the client will
+            likely FETCH them so; None where nobody wants bytes.
         membership: of those that its host knows of, see ``open_sessions``.
     """
 
@@ -131,6 +135,7 @@ class TransactionBlock:
         self.text_began_us = 0
         self.is_running = False
         self.declares = self.streams_cursors = False
+        self.cursor_form: Callable[[Sequence[OutputColumn]], RowForm] | None = None
         self.membership: object = None
         self._savepoints: list[tuple[str, Mark, SettingsMark]] = []
         self._chained: Mapping[str, str] = {}  # the modes that AND CHAIN began the open transaction with

@@ -354,6 +354,8 @@ async def declare_cursor(execution: Execution, plan: DeclareCursor, bound: Bound
     try:
         execution.cursors.hold(portal, await execution.run_plan(bound.inner(plan.query)))
         if portal.buffer is not None:
+            if session.cursor_form is not None and not plan.hold:
+                portal.buffer.prefer(session.cursor_form(plan.query.columns or ()))
             await portal.buffer.reach(None if plan.hold else 1)  # errors but of values are DECLARE's
     except SqlError as error:
         if plan.hold or not error.sqlstate.startswith(_VALUE_ERRORS) or session.transaction is None:

@@ -25,6 +25,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.encoded_rows import RowForm
     from herdpy_server.sessions.limits import SessionLimits
     from herdpy_server.sessions.plans import PreparedStatement
     from herdpy_server.sessions.result import Deliverer, Pieces
@@ -54,12 +55,15 @@ class _BufferedRows:
     def __init__(self, piece: Result, start: int) -> None:
         self.piece: Result | None = piece
         self.start, self.stop = start, start + piece.length
-        self.nbytes = piece.physical().nbytes
+        self.nbytes = piece.physical().nbytes + (0 if piece.encoded is None else piece.encoded.nbytes)
         self.at = -1
 
 
 class _Nothing:
     """In place of pieces that failed."""
+
+    def prefer(self, form: RowForm) -> None:
+        pass
 
     async def next(self) -> Result | None:
         return None
@@ -90,6 +94,11 @@ class CursorBuffer:
         self._failure: SqlError | None = None  # why there are no rows after those that were read
         self.count = 0
         self.is_closed = False
+
+    def prefer(self, form: RowForm) -> None:
+        """See Pieces."""
+        if self._pieces is not None:
+            self._pieces.prefer(form)
 
     @property
     def is_complete(self) -> bool:
@@ -264,6 +273,10 @@ class Forward:
         if piece is not None:
             self._at += piece.length
         return piece
+
+    def prefer(self, form: RowForm) -> None:
+        """See Pieces."""
+        self._buffer.prefer(form)
 
     @property
     def at(self) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from herdpy_server.sessions.encoded_rows import EncodedBatches, EncodedRows, RowForm, WithRows
 from herdpy_server.sessions.limits import HeldSize, ResultSize
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import output_converter
@@ -65,9 +66,10 @@ class Result:
         copy: of COPY, where the data goes or comes from; the statement is not over before that is.
         stream: where the rows come from, when they are not here: nor is the statement over before that
             is. Its end tells ``rowcount`` and ``is_complete``.
+        encoded: the rows as the client's protocol has them, where they were made with the rows.
     """
 
-    __slots__ = ("_rows", "_table", "columns", "copy", "is_complete", "plan", "rowcount", "stream")
+    __slots__ = ("_rows", "_table", "columns", "copy", "encoded", "is_complete", "plan", "rowcount", "stream")
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class Result:
         self.is_complete = True
         self.copy: CopyTransfer | None = None
         self.stream: Delivery | None = None
+        self.encoded: EncodedRows | None = None
 
     def __await__(self) -> Generator[Any, Any, Result]:
         """It is there: for those who await what may be an answer or a coroutine that gives one."""
@@ -115,7 +118,10 @@ class Result:
             import pyarrow as pa
 
             table = table.take(pa.array(range(count - 1, -1, -1), pa.int64()))
-        return Result(self.plan, count, self.columns, None, table)
+        part = Result(self.plan, count, self.columns, None, table)
+        if self.encoded is not None and not reverse:
+            part.encoded = self.encoded.part(start, count)
+        return part
 
     def tagged(self, tag: Tagged | str) -> Result:
         """The same rows under another command tag."""
@@ -230,6 +236,9 @@ class PendingQuery(Protocol):
 class Pieces(Protocol):
     """Where a delivery takes rows from."""
 
+    def prefer(self, form: RowForm) -> None:
+        """Rows that are not asked for yet had better come with their bytes in this form."""
+
     async def next(self) -> Result | None:
         """The next rows, at least one; None once there are no more."""
 
@@ -250,6 +259,8 @@ class RowStream:
         self._asked = asked
         self._answer: Answer | None = None
         self._export: Export | None = None
+        self._encoded: EncodedBatches | None = None
+        self._form: RowForm | None = None
         self._is_closed = False
 
     @property
@@ -267,10 +278,7 @@ class RowStream:
         if self._is_closed:
             return None
         try:
-            if self._answer is None:
-                self._answer = await self._asked.answer()
-            with self._asked.asking():
-                batch = await self._answer.next()
+            batch, encoded = await self._next()
             if batch is not None:
                 self._size.take(batch.nbytes)
         except BaseException:
@@ -279,7 +287,27 @@ class RowStream:
         if batch is None:
             self.close()
             return None
-        return Result(self._tag, batch.num_rows, self._columns, None, pa.Table.from_batches([batch]))
+        piece = Result(self._tag, batch.num_rows, self._columns, None, pa.Table.from_batches([batch]))
+        piece.encoded = encoded
+        return piece
+
+    def prefer(self, form: RowForm) -> None:
+        """See Pieces."""
+        self._form = form
+
+    async def _next(self) -> tuple[pa.RecordBatch | None, EncodedRows | None]:
+        """The next batch, with its bytes where they were preferred when the query was asked for."""
+        if self._answer is None and self._encoded is None:
+            if self._form is None:
+                self._answer = await self._asked.answer()
+            else:
+                export = await self._asked.export(WithRows(self._form))
+                self._encoded = EncodedBatches(export, self._form)
+        with self._asked.asking():
+            if self._answer is not None:
+                return await self._answer.next(), None
+            assert self._encoded is not None
+            return await self._encoded.next() or (None, None)
 
     async def next_bytes(self, form: Form) -> bytes | None:
         """The next rows in a form, which is of no interest but at the first call."""
@@ -302,7 +330,7 @@ class RowStream:
     def close(self) -> None:
         """See Pieces."""
         self._is_closed = True
-        for made in (self._answer, self._export):
+        for made in (self._answer, self._export, self._encoded):
             if made is not None:
                 made.close()
 
@@ -350,6 +378,10 @@ class Delivery:
     def as_bytes(self) -> bool:
         """Whether the rows can be had as bytes; they can when nobody wants some of them later."""
         return isinstance(self._pieces, RowStream)
+
+    def prefer(self, form: RowForm) -> None:
+        """See Pieces."""
+        self._pieces.prefer(form)
 
     def take_over(self) -> Pieces:
         """The rows themselves, for who delivers them otherwise; this delivery is done with."""

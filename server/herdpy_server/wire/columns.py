@@ -29,6 +29,7 @@ Matrix = np.ndarray[Any, np.dtype[np.uint8]]
 pc: Any = lazy_module("pyarrow.compute")
 
 _MESSAGE_HEAD = struct.Struct("!ci")
+_LENGTH = struct.Struct("!i")
 
 
 def _packer(forms: TypeForms) -> Callable[[Any], Any] | None:
@@ -69,6 +70,23 @@ class DataRowForm:
     def end(self) -> bytes:
         """Nothing."""
         return b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataRowForm) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self._types, self._formats, self._zone
+
+    def skip(self, data: bytes, at: int, rows: int) -> int:
+        """Where the messages end of so many rows that begin at ``at``."""
+        length_of = _LENGTH.unpack_from
+        for _ in range(rows):
+            at += 1 + length_of(data, at + 1)[0]
+        return at
 
     def _row_by_row(self, batch: pa.RecordBatch) -> bytes:
         columns = [

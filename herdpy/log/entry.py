@@ -140,7 +140,8 @@ class LoggedTransaction:
                 raise RecordError(f"a request id has {len(request_id)} bytes, at most 64 are allowed")
             head = _TRANSACTION.pack(self.timestamp_us, len(request_id)) + request_id + _COUNT.pack(count)
         parts = [*self.encoded]
-        parts += [record.encode() for record in (records[self.encoded_count :] if self.encoded else records)]
+        for record in records[self.encoded_count :] if self.encoded else records:
+            parts.append(record.encode())  # noqa: PERF401 - a comprehension is a call
         if before is not None:
             return StoredBody(head, before, b"".join(parts))
         return b"".join([head, *parts])

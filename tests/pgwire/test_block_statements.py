@@ -382,6 +382,11 @@ def _no_index(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowUpdate, "__init__", staying)
 
 
+def _of_all_definitions(self: BlockStatement, _: object, workspace: Workspace) -> bool:
+    workspace.begins_point(workspace.store.visible_catalog[0], self._waits.check)
+    return True
+
+
 def _only_says_so(self: BlockCommit, *_: Any) -> bytes:
     self._session.roll_back_now()
     return self._answer
@@ -424,7 +429,7 @@ def _deletes_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "outlives definitions": lambda patch: patch.setattr(BlockStatement, "_is_of", lambda *_: True),
+    "outlives definitions": lambda patch: patch.setattr(BlockStatement, "_is_of", _of_all_definitions),
     "checks nothing": _no_checks,
     "forgets index entries": _no_index,
     "leaves what failed": lambda patch: patch.setattr(block_statements, "_take_back", lambda *_: None),

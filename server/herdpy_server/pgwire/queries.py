@@ -481,7 +481,7 @@ def _keep_spent(
     spent = pattern.spent
     if spent is None:
         spent = pattern.spent = ClientPortal(Portal("", bound.statement, datums), bound, pattern.results)
-    spent.portal.spend(bound.statement, datums, session.depth)
+    spent.portal.spend(bound.statement, datums, len(session.savepoints))
     session.portals[""] = spent.portal
     conversation.portals[""] = spent
 

@@ -78,6 +78,7 @@ class TransactionBlock:
         transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
             begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
             ``pipelined``: for a pipeline.
+        savepoints: of the open transaction, in order: name, mark, and what was SET.
         prepared, portals: by name.
         allowed: what the session may keep.
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
@@ -137,7 +138,7 @@ class TransactionBlock:
         self.declares = self.streams_cursors = False
         self.cursor_form: Callable[[Sequence[OutputColumn]], RowForm] | None = None
         self.membership: object = None
-        self._savepoints: list[tuple[str, Mark, SettingsMark]] = []
+        self.savepoints: list[tuple[str, Mark, SettingsMark]] = []
         self._chained: Mapping[str, str] = {}  # the modes that AND CHAIN began the open transaction with
         self.settings.on_role = self._take_role
         self.settings.on_mode = self._mode
@@ -178,7 +179,7 @@ class TransactionBlock:
         if transaction is None:
             return
         self.failed = True
-        if not self._savepoints and not self.may_recover:
+        if not self.savepoints and not self.may_recover:
             self.tablespace.locks.release_all(transaction)  # it can only be rolled back: others go on
             if self.advisory is not None:
                 self.advisory.end_transaction()
@@ -199,7 +200,7 @@ class TransactionBlock:
     @property
     def depth(self) -> int:
         """How many savepoints the open transaction has."""
-        return len(self._savepoints)
+        return len(self.savepoints)
 
     @property
     def status(self) -> str:
@@ -396,10 +397,10 @@ class TransactionBlock:
         if self.advisory is not None:
             self.advisory.end_transaction()
         self.settings.end(committed=committed, local=self.local)
-        if not named:
+        if self.settings.request_id and not named:
             self.settings.take_request_id()
         self.local.clear()
-        self._savepoints.clear()
+        self.savepoints.clear()
         self._chained = {}
 
     def _mode(self, name: str, value: str) -> None:
@@ -447,12 +448,12 @@ class TransactionBlock:
         if self.transaction is None and not self.autocommit:
             self.begin()
         mark = self._within_transaction("SAVEPOINT").workspace.mark()
-        self._savepoints.append((name, mark, (self.settings.mark(), dict(self.local))))
+        self.savepoints.append((name, mark, (self.settings.mark(), dict(self.local))))
 
     def release_savepoint(self, name: str) -> None:
         """Forget a savepoint and those after it."""
         self._within_transaction("RELEASE SAVEPOINT")
-        del self._savepoints[self._find_savepoint(name) :]
+        del self.savepoints[self._find_savepoint(name) :]
 
     def rollback_to(self, name: str) -> None:
         """Undo what came after a savepoint, and the transaction's failure with it."""
@@ -460,11 +461,11 @@ class TransactionBlock:
         found = self._find_savepoint(name)
         for portal in [one for one in self.portals.values() if one.depth > found and not one.held]:
             self.drop_portal(portal.name)
-        _name, mark, (settings, local) = self._savepoints[found]
+        _name, mark, (settings, local) = self.savepoints[found]
         transaction.workspace.undo(mark)
         self.local = dict(local)
         self.settings.undo(settings)
-        del self._savepoints[found + 1 :]
+        del self.savepoints[found + 1 :]
         self.failed = False
 
     def modes_left(self) -> Mapping[str, str]:
@@ -475,9 +476,9 @@ class TransactionBlock:
         """
         if not self.failed:
             return {name: self.settings[name] for name in MODES}
-        if not self._savepoints:
+        if not self.savepoints:
             return self._chained
-        return {name: self._savepoints[-1][2][0][name] for name in MODES}
+        return {name: self.savepoints[-1][2][0][name] for name in MODES}
 
     def begin_alike(self, modes: Mapping[str, str]) -> None:
         """Begin a transaction with the modes of the one before."""
@@ -493,8 +494,8 @@ class TransactionBlock:
         return self.transaction
 
     def _find_savepoint(self, name: str) -> int:
-        for at in range(len(self._savepoints) - 1, -1, -1):
-            if self._savepoints[at][0] == name:
+        for at in range(len(self.savepoints) - 1, -1, -1):
+            if self.savepoints[at][0] == name:
                 return at
         self.fail()
         raise SqlError("3B001", f'savepoint "{name}" does not exist')

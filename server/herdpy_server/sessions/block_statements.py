@@ -25,7 +25,7 @@ from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.row_steps import RowStep
 from herdpy_server.sessions.session import Session
 from herdpy_server.sessions.time_slices import let_go
-from herdpy_server.store import Mark, Workspace
+from herdpy_server.store import Workspace
 from herdpy_server.tablespace import Transaction, sql_error
 from herdpy_sql.plan import PlanOutcome
 from herdpy_sql.storage import Clock, MustWait
@@ -183,8 +183,9 @@ class BlockStatement(ResolvedStatement):
         self._revision = session.settings.revision
 
     def _is_of(self, ready: ReadyPlan | None, workspace: Workspace) -> bool:
-        """Whether ``ready`` is what this was made of, in a transaction that sees the same definitions."""
-        if ready is not self.ready or not workspace.stands_on(self._seen):
+        """Whether ``ready`` is what this was made of, in a transaction that sees the same definitions: then
+        the statement begins there."""
+        if ready is not self.ready or not workspace.begins_point(self._seen, self._waits.check):
             return False
         settings = self._settings
         if settings.revision != self._revision:
@@ -200,7 +201,7 @@ class BlockStatement(ResolvedStatement):
         if transaction is None or session.failed or session.implicit or session.exposed or session.notices:
             return None
         workspace = transaction.workspace
-        if self._waits.is_closed or not self._is_of(statement.ready, workspace):
+        if self._waits.is_closed:
             return None
         role = session.checked_role
         if role is not None and role not in self.ready.permitted:
@@ -210,14 +211,14 @@ class BlockStatement(ResolvedStatement):
             return None
         if tablespace.guard is not None and not self._checks.may_begin(self._plan):
             return None
+        if not self._is_of(statement.ready, workspace):
+            return None
         observer = session.observer
         began_s = 0.0 if observer is None else perf_counter()
         now_us = time_ns() // 1000
         self._waits.deadline.begin(settings.statement_timeout_s)
-        workspace.watch = self._waits.check
         if workspace.taken:
             workspace.taken.clear()
-        mark = workspace.mark()
         clock = Clock(transaction.started_us, now_us, settings.zone, workspace)
         met: Any = None
         try:
@@ -225,10 +226,10 @@ class BlockStatement(ResolvedStatement):
         except MustWait as conflict:
             met, answer = conflict.wait, b""
         except Exception:  # noqa: BLE001 - the way of every statement finds it again, and says so
-            _take_back(workspace, mark)
+            _take_back(workspace)
             return None
         except BaseException:
-            workspace.undo(mark)
+            workspace.undo(workspace.point_mark)
             session.fail()
             raise
         if answer is None:
@@ -242,7 +243,9 @@ class BlockStatement(ResolvedStatement):
         ):
             met = PlanOutcome(None, self._step.count(answer))
         if met is not None:
-            return session.carry_on(statement, values, self.ready, (clock, mark, met), began_s)
+            return session.carry_on(
+                statement, values, self.ready, (clock, workspace.point_mark, met), began_s
+            )
         session.text = session.source = statement.text
         session.text_began_us = now_us
         if observer is not None:
@@ -250,8 +253,9 @@ class BlockStatement(ResolvedStatement):
         return answer
 
 
-def _take_back(workspace: Workspace, mark: Mark) -> None:
+def _take_back(workspace: Workspace) -> None:
     """An attempt has failed: nothing of it is left but locks, which the next one takes, too."""
+    mark = workspace.point_mark
     if workspace.has_changed_since(mark):
         workspace.undo(mark)
     if workspace.taken:

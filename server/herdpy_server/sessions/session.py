@@ -424,7 +424,7 @@ class Session(TransactionBlock):
             found.binds += 1
             self.drop_portal(portal)
             self.portals[portal] = made = Portal(portal, found, datums)
-            made.depth = len(self._savepoints)
+            made.depth = len(self.savepoints)
             made.request_id = request_id
         except SqlError:
             self.abort()

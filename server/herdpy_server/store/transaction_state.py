@@ -132,6 +132,7 @@ class TransactionState:
         self._base: Catalog | None = None
         self._ops: dict[int, TableOps] | None = None
         self._changes: list[tuple[Delta | int, object, object]] = []
+        self._began = (0, 0)  # how many changes and records there were when the newest point statement began
         self._frozen: tuple[int, Layer] = (-1, {})
         self._writes = 0
         self.layer: Layer = {}
@@ -277,6 +278,21 @@ class TransactionState:
             self._base,
             self.deferred,
         )
+
+    def begins_point(self, catalog: Catalog, watch: Callable[[], None]) -> bool:
+        """A statement about one row begins, which defines nothing and puts no check off, and is made for
+        ``catalog``: if the transaction ``stands_on`` that. Whether it does."""
+        if not self.stands_on(catalog):
+            return False
+        self.watch = watch
+        self._began = len(self._changes), len(self.records)
+        return True
+
+    @property
+    def point_mark(self) -> Mark:
+        """Where the transaction was when the newest statement about one row began."""
+        changes, records = self._began
+        return Mark(changes, records, len(self._definitions), self._catalog, self._base, self.deferred)
 
     def has_changed_since(self, mark: Mark) -> bool:
         """Whether there is anything for :meth:`undo` to take back."""

@@ -64,7 +64,7 @@ class Checkpointer:
 
     def grew(self) -> None:
         """The memtable grew: flush now if it is large. Called in the engine's turn, so it is brief."""
-        if self._store.memtable_rows >= self._flush_rows:
+        if self._store.memory.rows >= self._flush_rows:
             self._wake.set()
 
     def request(self) -> None:

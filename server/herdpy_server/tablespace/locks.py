@@ -482,8 +482,9 @@ class LockTable:
         if lock is None and (self._bulk or self._spilled):
             lock = self._out_of_bulk(resource)
         if lock is None:
-            if not owner.instant:
-                self._take(owner, resource, 1 << mode)
+            if not owner.instant:  # as _take does, without a call
+                self._locks[resource] = Lock(owner, 1 << mode)
+                self._held.setdefault(owner, {})[resource] = 1 << mode
             return True
         has = lock.holders.get(owner, 0)
         if has & COVERED_BY[mode]:

@@ -373,7 +373,7 @@ class Tablespace:
         if workspace.records:
             if transaction.log_generation != self._log_generation:
                 raise led_by_another()
-            if workspace.rests_on_loss:
+            if workspace.losses != self.store.memory.losses and workspace.rests_on_loss:
                 raise lost()
             if workspace.has_snapshot:
                 workspace.check_reads()
@@ -427,12 +427,12 @@ class Tablespace:
     @property
     def is_full(self) -> bool:
         """Whether writers wait: more is in memory than may be, or in the log's queue."""
-        return self.memory_is_full or self.log.is_full
+        return 0 < self.memtable_limit_bytes < self.store.memory.nbytes or self.log.is_full
 
     @property
     def memory_is_full(self) -> bool:
         """Whether more is in memory than may be: writers wait for a checkpoint."""
-        return 0 < self.memtable_limit_bytes < self.store.memtable_bytes
+        return 0 < self.memtable_limit_bytes < self.store.memory.nbytes
 
     def room(self) -> Wait[None]:
         """What a statement that writes awaits, before it begins, while :attr:`is_full`.

@@ -353,10 +353,10 @@ def test_a_resolved_statement_does_what_the_long_way_does(
     short = led(tmp_path / "short", seed)
     for step in ("RowUpdate", "RowInsert", "RowDelete"):
         assert answers["BlockStatement", step, "bytes"] > 3, answers
-        assert answers["AutocommitStatement", step, "coroutine"], answers
+        assert answers["AutocommitStatement", step, "LoggedAnswer"], answers
     assert answers["BlockStatement", "RowRead", "bytes"] > 1, answers
     assert answers["BlockBegin", "BlockBegin", "bytes"] > 5, answers
-    assert answers["BlockCommit", "BlockCommit", "coroutine"], answers
+    assert answers["BlockCommit", "BlockCommit", "LoggedAnswer"], answers
     for way in ("BlockStatement", "AutocommitStatement"):
         assert [one for one in answers if one[0] == way and one[2] == "NoneType"], answers
     assert short == long_way(seed, STEPS)

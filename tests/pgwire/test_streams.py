@@ -54,7 +54,7 @@ def numbers(replies: list[Reply]) -> list[int]:
 def is_stuck(server: ThreadServer) -> Callable[[], bool]:
     """Whether the connections of a server wait until their clients read."""
     return lambda: all(
-        conversation.connection.is_full and conversation.is_waiting
+        conversation.connection.is_full and conversation.blocked
         for conversation in server.server.admission.conversations
     )
 

@@ -233,7 +233,7 @@ class Conversation:
                 self._wake()
             elif connection.eof:
                 self.close()
-            connection.pass_over(waiting=self.is_waiting)
+            connection.pass_over(waiting=self._run is not None and self.input_wanted is None)
             return
         if self._turn_is_due and not connection.eof:
             connection.pass_over(waiting=True)  # what has come must not make its turns more
@@ -284,7 +284,8 @@ class Conversation:
                     connection.write()
         except (FatalError, SilentClose) as last:
             self.end(last)
-        connection.pass_over(waiting=self._turn_is_due or self.is_waiting)
+        is_waiting = self._run is not None and self.input_wanted is None  # for something else than input
+        connection.pass_over(waiting=self._turn_is_due or is_waiting)
 
     def _take_turn(self) -> None:
         self._turn_is_due = False
@@ -358,11 +359,14 @@ class Conversation:
             self._ended(run)
 
     def go_on(
-        self, steps: Coroutine[Any, Any, Result], wait: Wait[Any], answer: Callable[[Run[Result]], None]
+        self,
+        steps: Coroutine[Any, Any, Result] | None,
+        wait: Wait[Any],
+        answer: Callable[[Run[Result]], None],
     ) -> None:
         """Go on with ``steps``, which have begun and wait; no other message is taken before they are done.
 
-        Then ``answer`` is called, which raises what they raised.
+        Then ``answer`` is called, which raises what they raised. None: only the wait comes before that.
         """
         run = self.connection.context.databases.run(steps, partial(self._went_on, answer))
         self.blocked = True
@@ -448,11 +452,6 @@ class Conversation:
     def pid(self) -> int:
         """The session's number; 0 before it has one."""
         return 0 if self.entry is None else self.entry.pid
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether something else than the client's messages is waited for."""
-        return self.blocked and self.input_wanted is None
 
     @property
     def is_idle(self) -> bool:

@@ -38,6 +38,7 @@ from herdpy_server.sessions.block_statements import (
     BlockBegin,
     BlockCommit,
     BlockStatement,
+    LoggedAnswer,
     ResolvedStatement,
     is_resolvable,
 )
@@ -386,6 +387,8 @@ def _run_resolved(
             conversation.out.append(answer)
             conversation.connection.out_bytes += len(answer)
             conversation.ready()
+        elif isinstance(answer, LoggedAnswer):
+            conversation.go_on(None, answer.append, partial(_answer_logged, conversation, pattern, answer))
         else:
             assert pattern.form is not None
             _answer_alone(conversation, pattern.form, answer)
@@ -394,6 +397,22 @@ def _run_resolved(
         conversation.out.append(pattern.form.head)
         raise
     return True
+
+
+def _answer_logged(
+    conversation: Conversation, pattern: BindPattern, answer: LoggedAnswer, _run: Run[Result]
+) -> None:
+    """Answer a resolved statement that the log has kept, or has not."""
+    try:
+        given = answer.give()
+    except Exception:
+        assert pattern.form is not None
+        conversation.out.append(pattern.form.head)
+        raise
+    if conversation.session.notices:
+        conversation.notify()
+    conversation.out.append(given)
+    conversation.ready()
 
 
 def _resolve(session: Session, statement: PreparedStatement, pattern: BindPattern, form: AnswerForm) -> None:

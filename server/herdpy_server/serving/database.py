@@ -101,7 +101,7 @@ class ServedDatabase:
             raise is_closed(self.path)
         return self.sessions.begin()
 
-    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+    def run(self, coroutine: Coroutine[Any, Any, T] | None, done: Callable[[Run[T]], object]) -> Run[T]:
         """A run of a session's coroutine, to be started; see :class:`Run`."""
         return Run(self.driver, coroutine, done)
 

@@ -99,9 +99,12 @@ class Run(Generic[T]):
     )
 
     def __init__(
-        self, driver: Driver, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]
+        self, driver: Driver, coroutine: Coroutine[Any, Any, T] | None, done: Callable[[Run[T]], object]
     ) -> None:
-        """``done`` is called with this run when it ends, unless it does so within :meth:`start`."""
+        """``done`` is called with this run when it ends, unless it does so within :meth:`start`.
+
+        Without a coroutine there is nothing but a wait (:meth:`wait_for`), which alone has a result.
+        """
         self._driver = driver
         self._coroutine = coroutine
         self._done = done
@@ -160,8 +163,12 @@ class Run(Generic[T]):
         return True
 
     def _step(self, interrupt: BaseException | None) -> bool:
+        coroutine = self._coroutine
+        if coroutine is None:
+            self._error, self.finished = interrupt, True
+            return True
         try:
-            wait = self._coroutine.send(None) if interrupt is None else self._coroutine.throw(interrupt)
+            wait = coroutine.send(None) if interrupt is None else coroutine.throw(interrupt)
         except StopIteration as stop:
             self._value = stop.value
         except BaseException as error:  # noqa: BLE001 - `result` raises it
@@ -243,7 +250,7 @@ class Driver:
         self.ending: Callable[[], BaseException] | None = None
         self._idle = EmptyWait(self.waiting)
 
-    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+    def run(self, coroutine: Coroutine[Any, Any, T] | None, done: Callable[[Run[T]], object]) -> Run[T]:
         """A run of ``coroutine``, to be started; see :class:`Run`."""
         return Run(self, coroutine, done)
 

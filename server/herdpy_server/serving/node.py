@@ -169,7 +169,7 @@ class Databases(Protocol):
             SqlError: 3D000, there is no such database; 57P03, it is closed, or cannot be used yet.
         """
 
-    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+    def run(self, coroutine: Coroutine[Any, Any, T] | None, done: Callable[[Run[T]], object]) -> Run[T]:
         """A run of a coroutine of one of the sessions, to be started; see :class:`Run`."""
 
     @property
@@ -235,7 +235,7 @@ class ServedNode:
             raise self._placements.elsewhere(name) or no_database(database)
         return served.session()
 
-    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+    def run(self, coroutine: Coroutine[Any, Any, T] | None, done: Callable[[Run[T]], object]) -> Run[T]:
         """See ``Databases``."""
         return Run(self._driver, coroutine, done)
 

@@ -17,10 +17,9 @@ from time import perf_counter
 from typing import Any
 
 from herdpy.log import Append, LogError
-from herdpy_server.sessions.block_statements import Answer, ResolvedStatement
+from herdpy_server.sessions.block_statements import Answer, LoggedAnswer, ResolvedStatement
 from herdpy_server.sessions.execution import START
 from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
-from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.row_steps import RowStep
 from herdpy_server.sessions.session import Session
 from herdpy_server.store import Workspace
@@ -109,7 +108,7 @@ class AutocommitStatement(ResolvedStatement):
             return None
         append = self._commit(transaction, statement.text, began_s)
         if append is not None:
-            return self._durable(statement.text, append, self._step.count(answer), began_s)
+            return LoggedAnswer(session, append, answer, statement.text, self._step.count(answer), began_s)
         session.is_running = False
         if observer is not None:
             observer(statement.text, perf_counter() - began_s, self._step.count(answer), None)
@@ -128,25 +127,6 @@ class AutocommitStatement(ResolvedStatement):
             if isinstance(error, LogError):
                 raise sql_error(error) from error
             raise
-
-    async def _durable(self, text: str, append: Append, count: int, began_s: float) -> Result:
-        """The answer, once the commit is durable."""
-        session = self._session
-        observer = session.observer
-        try:
-            try:
-                await append
-            except LogError as lost:
-                raise sql_error(lost) from lost
-        except BaseException as error:
-            if observer is not None:
-                observer(text, perf_counter() - began_s, -1, error)
-            raise
-        finally:
-            session.is_running = False
-        if observer is not None:
-            observer(text, perf_counter() - began_s, count, None)
-        return Result(self._plan, count)
 
 
 def _take_back(workspace: Workspace) -> None:

@@ -24,14 +24,53 @@ from herdpy_server.sessions.plans import PreparedStatement, ReadyPlan
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.row_steps import RowStep
 from herdpy_server.sessions.session import Session
-from herdpy_server.sessions.time_slices import let_go
+from herdpy_server.sessions.time_slices import FEW_CHANGES, let_go
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import Transaction, sql_error
 from herdpy_sql.plan import PlanOutcome
 from herdpy_sql.storage import Clock, MustWait
 
-Answer = bytes | Coroutine[Any, Any, Result]
-"""An answer's bytes; or what gives the answer, once a lock is free or a replica is asked."""
+
+class LoggedAnswer:
+    """The answer to a statement that has its place in the log, and is over once that is durable.
+
+    Attributes:
+        append: what it waits for.
+    """
+
+    __slots__ = ("_answer", "_began_s", "_count", "_session", "_text", "append")
+
+    def __init__(
+        self, session: Session, append: Append, answer: bytes, text: str, count: int, began_s: float
+    ) -> None:
+        """``text``, ``count``, ``began_s``: for the session's observer, which is called at the end."""
+        self._session = session
+        self.append = append
+        self._answer = answer
+        self._text = text
+        self._count = count
+        self._began_s = began_s
+
+    def give(self) -> bytes:
+        """The log has answered, and so the statement is over: its answer. SqlError: why it is not kept."""
+        session = self._session
+        observer = session.observer
+        session.is_running = False
+        try:
+            self.append.result()
+        except LogError as lost:
+            error = sql_error(lost)
+            if observer is not None:
+                observer(self._text, perf_counter() - self._began_s, -1, error)
+            raise error from lost
+        if observer is not None:
+            observer(self._text, perf_counter() - self._began_s, self._count, None)
+        return self._answer
+
+
+Answer = bytes | LoggedAnswer | Coroutine[Any, Any, Result]
+"""An answer's bytes; what has them once the log has answered; or what gives the answer, once a lock is free
+or what was read is certain."""
 
 
 class ResolvedStatement:
@@ -118,6 +157,8 @@ class BlockCommit(ResolvedStatement):
                 observer(statement.text, perf_counter() - began_s, -1, error)
             session.abort()
             raise
+        if append is not None and workspace.change_count <= FEW_CHANGES:
+            return LoggedAnswer(session, append, self._answer, statement.text, -1, began_s)
         if append is not None or workspace.read_position:
             return self._durable(statement.text, transaction, append, began_s)
         session.is_running = False
@@ -269,4 +310,4 @@ def is_resolvable(session: Session, ready: ReadyPlan) -> bool:
         return False
     seen, token = session.tablespace.store.visible_catalog
     transaction = session.transaction
-    return not token if transaction is None else transaction.workspace.stands_on(seen)
+    return not token if transaction is None else transaction.workspace.begins_point(seen, session.waits.check)

@@ -122,7 +122,8 @@ async def _in_slices(
             until = perf_counter() + SLICE_S
 
 
-_FEW_CHANGES = 8192
+FEW_CHANGES = 8192
+"""So many are let go of, or undone, in one go."""
 
 
 def is_large(transaction: Transaction) -> bool:
@@ -138,13 +139,13 @@ async def prepare(transaction: Transaction) -> None:
 
 async def let_go(transaction: Transaction) -> None:
     """Give back the memory of a transaction that has ended, and whose commit is applied."""
-    if transaction.workspace.change_count > _FEW_CHANGES:
+    if transaction.workspace.change_count > FEW_CHANGES:
         await _in_steps(transaction.workspace.forget_some)
 
 
 async def undo(workspace: Workspace, mark: Mark) -> None:
     """Take back a statement of a transaction that goes on."""
-    if workspace.change_count - mark.changes > _FEW_CHANGES:
+    if workspace.change_count - mark.changes > FEW_CHANGES:
         await _in_steps(lambda: workspace.undo_some(mark))
     else:
         workspace.undo(mark)

@@ -353,15 +353,13 @@ class Memory:
         self._set_applied(db, (delta, *kept))
 
     def adopt(self, layer: Layer) -> None:
-        """Apply a whole transaction's changes."""
+        """Apply a whole transaction's changes; a big delta is taken over as it is."""
         for db, delta in layer.items():
-            self.adopt_delta(db, delta)
-
-    def adopt_delta(self, db: int, delta: Delta) -> None:
-        """Apply one transaction's changes of one database; a big delta is taken over as it is."""
-        if delta.cleared:
-            self.clear(db)
-        if len(delta.rows) <= _ADOPT_ROWS and type(delta.rows) is dict:
+            if delta.cleared:
+                self.clear(db)
+            if len(delta.rows) > _ADOPT_ROWS or type(delta.rows) is not dict:
+                self._take_over(db, delta)
+                continue
             chain = self.applied.get(db)
             head = chain[0] if chain and chain[0].epoch == self.epoch else self.head(db)
             before = len(head.rows)
@@ -369,7 +367,12 @@ class Memory:
             head.nbytes += delta.nbytes
             self.rows += len(head.rows) - before
             self.nbytes += delta.nbytes
-            return
+
+    def adopt_delta(self, db: int, delta: Delta) -> None:
+        """Apply one transaction's changes of one database."""
+        self.adopt({db: delta})
+
+    def _take_over(self, db: int, delta: Delta) -> None:
         # Sealed by its epoch (-1). Reading it as pending or applied makes no difference, so that a
         # snapshot may hold the same object.
         taken = Delta(generation=self.generation)
@@ -443,10 +446,6 @@ class Memory:
             self.pending[db] = chain
             self.visible[db] = chain + self.applied.get(db, ())
         return token
-
-    def nth_pending(self, nth: int) -> Pending | None:
-        """The pending transaction to be applied after ``nth`` others, or None."""
-        return self.transactions[nth] if nth < len(self.transactions) else None
 
     def pop(self, token: int) -> None:
         """The transactions up to ``token`` are applied: they need not show as pending any more."""

@@ -236,7 +236,7 @@ class Store:
         records = [record for _lsn, one in transactions for record in one.records]
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
         self._apply(lsn, [(records, None)], named, _loads_of(transactions))
-        self._report_checksums(one.records for _lsn, one in transactions)
+        self._report_checksums((one.records, None) for _lsn, one in transactions)
 
     def apply_in_steps(
         self, lsn: LSN, transactions: Sequence[tuple[LSN, LoggedTransaction]]
@@ -260,7 +260,7 @@ class Store:
             except BaseException as error:
                 self.spoil(error)  # what is applied half is never written
                 raise
-        self._report_checksums(one.records for _lsn, one in transactions)
+        self._report_checksums((one.records, None) for _lsn, one in transactions)
 
     def apply_entry(
         self,
@@ -284,7 +284,7 @@ class Store:
             ApplyError: the records do not fit the state; it cannot be used any further.
         """
         self._apply(lsn, transactions, named, loads)
-        self._report_checksums([records for records, _layer in transactions])
+        self._report_checksums(transactions)
 
     def _apply(
         self,
@@ -302,9 +302,9 @@ class Store:
 
     def _taken(self, transactions: Sequence[tuple[Sequence[Record], Layer | None]]) -> Catalog:
         """Take the changes of transactions into memory; the definitions after them."""
-        catalog = self.catalog
+        catalog, waiting = self.catalog, self.memory.transactions
         for nth, (records, layer) in enumerate(transactions):
-            pending = self.memory.nth_pending(nth)
+            pending = waiting[nth] if nth < len(waiting) else None
             if layer is not None and pending is not None and pending.layer is layer:
                 self.memory.adopt(layer)
                 catalog = pending.catalog or catalog
@@ -333,8 +333,8 @@ class Store:
             if catalog.roles is not before.roles:
                 self.on_roles()
 
-    def _report_checksums(self, transactions: Iterable[Sequence[Record]]) -> None:
-        for records in transactions:
+    def _report_checksums(self, transactions: Iterable[tuple[Sequence[Record], Layer | None]]) -> None:
+        for records, _layer in transactions:
             if len(records) == 1 and type(records[0]) is TablesChecksum:
                 self.on_checksum(records[0])
 

@@ -281,8 +281,23 @@ class TransactionState:
 
     def begins_point(self, catalog: Catalog, watch: Callable[[], None]) -> bool:
         """A statement about one row begins, which defines nothing and puts no check off, and is made for
-        ``catalog``: if the transaction ``stands_on`` that. Whether it does."""
-        if not self.stands_on(catalog):
+        ``catalog``.
+
+        Args:
+            watch: see above.
+
+        Returns:
+            Whether the transaction sees this catalog, which is durable, and all that is committed by now, and
+            keeps all of its own in memory. Else nothing has begun.
+        """
+        seen, token = self.store.visible_catalog
+        if (
+            seen is not catalog
+            or token
+            or self._catalog is not None
+            or self._spill is not None
+            or self.has_snapshot
+        ):
             return False
         self.watch = watch
         self._began = len(self._changes), len(self.records)
@@ -487,18 +502,6 @@ class TransactionState:
     def newest(self) -> Reader:
         """All that is committed by now, with the own changes: what a snapshot must not hide from a check."""
         return self
-
-    def stands_on(self, catalog: Catalog) -> bool:
-        """Whether it sees this catalog, which is durable, and all that is committed by now; and keeps all of
-        its own in memory."""
-        seen, token = self.store.visible_catalog
-        return (
-            seen is catalog
-            and not token
-            and self._catalog is None
-            and self._spill is None
-            and not self.has_snapshot
-        )
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""

@@ -137,6 +137,32 @@ def list_spans(array: Array) -> tuple[list[int], Array]:
     return array.offsets.to_pylist(), array.values
 
 
+def list_contents(array: Array) -> tuple[Array, Array]:
+    """Return the values that lists hold, end to end, and the n + 1 offsets at which each begins in them."""
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.values.slice(first, last - first), pc.subtract(array.offsets, first)
+
+
+def changed_lists(array: Array, change: Callable[[Array], Array]) -> Array:
+    """Return lists of the same lengths, NULLs too, of what ``change`` makes of the values of all of them."""
+    values, offsets = list_contents(array)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(offsets, change(values), mask=mask)
+
+
+def list_row(offsets: Array, nth: int) -> int:
+    """Return which list holds the value with that number of ``list_contents``."""
+    return int(np.searchsorted(offsets.to_numpy(), nth, side="right")) - 1
+
+
+def plain_lists(array: Array) -> Array | None:
+    """Return lists of any of Arrow's forms in the usual one; None: these are no lists."""
+    given, types = array.type, pa.types
+    if types.is_fixed_size_list(given) or types.is_large_list(given) or types.is_list_view(given):
+        return array.cast(pa.list_(given.value_type))
+    return array if types.is_list(given) else None
+
+
 # All kinds.
 
 Buffer = Any  # numpy's stubs do not know that a pyarrow.Buffer is a buffer, nor the other way round

@@ -9,6 +9,7 @@ as pandas hands over integers with NULLs. A client's buffers are validated befor
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -22,12 +23,16 @@ from herdpy.codec.arrow import (
     Array,
     array_to_datums,
     arrow_type,
+    changed_lists,
     dress,
     element_of,
     has_type,
     is_vector,
+    list_contents,
+    list_row,
     nulls_of,
     pc,
+    plain_lists,
     spans_of,
     storage,
     storage_type,
@@ -36,6 +41,7 @@ from herdpy.codec.jsonb import canonical_jsonb
 from herdpy.codec.kinds import KIND_FACTS, ByteForm, Field, KeyField, Kind, quantum
 from herdpy.codec.rows import decimal_text
 
+_ROW = re.compile(r"row (\d+): ")
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 ROUNDING = Context(prec=200_000)
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -59,7 +65,8 @@ def conform(array: Any, field: Field | KeyField, precision: int | None = None) -
         array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
     try:
         # Arrow's full check of a time refuses 24:00, which PostgreSQL has.
-        array.validate(full=not pa.types.is_time(array.type))
+        kind = _without_times(array.type)
+        (array if kind == array.type else array.view(kind)).validate(full=True)
     except pa.ArrowInvalid as error:
         raise ValueError(f"not a valid Arrow array: {error}") from error
     array = _plain(array)
@@ -76,6 +83,13 @@ def conform(array: Any, field: Field | KeyField, precision: int | None = None) -
     if result is None:
         raise ValueError(f"an Arrow column of type {array.type} cannot be stored as {field.kind.name}")
     return _checked(result, field.kind)
+
+
+def _without_times(kind: Any) -> Any:
+    """Return the type of the same buffers with numbers for times of day, within lists too."""
+    if pa.types.is_time(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return pa.list_(_without_times(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _plain(array: Array) -> Array:
@@ -154,22 +168,29 @@ def _of_bytes(array: Array, target: pa.DataType) -> Array | None:
 
 def _list(array: Array, field: Field | KeyField, precision: int | None) -> Array:
     """Return lists of any form as those of the field, their values conformed."""
-    given, types = array.type, pa.types
-    if types.is_fixed_size_list(given) or types.is_large_list(given) or types.is_list_view(given):
-        array = array.cast(pa.list_(given.value_type))
-    elif not types.is_list(given):
-        raise ValueError(f"an Arrow column of type {given} cannot be stored as {field.kind.name}")
+    lists = plain_lists(array)
+    if lists is None:
+        raise ValueError(f"an Arrow column of type {array.type} cannot be stored as {field.kind.name}")
     if is_vector(field):
-        _check_vector(array, field.scale)
+        _check_vector(lists, field.scale)
     element = element_of(field)
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    values = storage(conform(array.values.slice(first, last - first), element, precision))
-    offsets = pc.subtract(array.offsets, first)
-    mask = array.is_null() if array.null_count else None
-    found = pa.ListArray.from_arrays(offsets, values, type=pa.list_(values.type), mask=mask)
+    found = changed_lists(lists, lambda values: storage(_values_of(lists, values, element, precision)))
     if not is_vector(field) and field.scale > 1:
         array_to_datums(Field(field.kind, field.scale, element=field.element), found)  # looks at the shapes
     return found
+
+
+def _values_of(lists: Array, values: Array, element: Field, precision: int | None) -> Array:
+    """Return the values of lists conformed; errors name the list that holds the value."""
+    try:
+        return conform(values, element, precision)
+    except ValueError as error:
+        named = _ROW.match(str(error))
+        if named is None:
+            raise
+        _, offsets = list_contents(lists)
+        row = list_row(offsets, int(named[1]))
+        raise type(error)(f"row {row}: {str(error)[named.end() :]}") from error
 
 
 def _check_vector(array: Array, dimensions: int) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.arrow import array_to_datums, changed_lists
 from herdpy.codec.kinds import Field, Kind
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.intervals import interval_text
@@ -98,9 +98,10 @@ def as_spark(array: Array, wanted: pa.DataType, type_: SqlType | None = None) ->
         texts = [None if one is None else interval_text(one) for one in intervals]
         return pa.array(texts, pa.string())
     if pa.types.is_list(array.type):
-        values = as_spark(array.values, wanted.value_type)  # type: ignore[attr-defined]
-        mask = array.is_null() if array.null_count else None
-        return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
+        value_type = wanted.value_type  # type: ignore[attr-defined]
+        return changed_lists(array, lambda values: as_spark(values, value_type)).cast(wanted)
+    if pa.types.is_fixed_size_binary(array.type):  # a UUID's storage, within lists
+        return _uuid_texts(array)
     return array.cast(wanted)
 
 
@@ -126,8 +127,3 @@ def _uuid_texts(storage: Array) -> Array:
         pa.string(), count, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
     )
     return pc.if_else(storage.is_valid(), plain, None) if storage.null_count else plain
-
-
-def column_of(name: str, type_: SqlType, *, nullable: bool) -> tuple[str, SqlType, bool]:
-    """A column for :func:`spark_schema`; intervals are text as SQL writes it."""
-    return name, SqlType(Base.TEXT) if type_.base is Base.INTERVAL else type_, nullable

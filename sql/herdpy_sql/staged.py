@@ -15,19 +15,15 @@ import pyarrow as pa
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.arrow_bytes import batch_to_keys
 from herdpy.codec.arrow_conform import conform
-from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import Base
-from herdpy_sql.values.strings import limit_text
+from herdpy_sql.values.stored_columns import kept_texts
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
-    from herdpy_sql.types import SqlType
 
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
-pc: Any = lazy_module("pyarrow.compute")
 
 
 def staged_positions(table: Table, *, keys_only: bool) -> tuple[int, ...]:
@@ -45,7 +41,10 @@ def kept_array(table: Table, position: int, array: Array) -> Array:
     """
     column = table.columns[position]
     conformed = conform(array, table.fields[position], column.type.precision)
-    return _text(conformed, column.type) if column.type.base in (Base.CHAR, Base.VARCHAR) else conformed
+    try:
+        return kept_texts(conformed, column.type)
+    except SqlError as error:
+        raise ValueError(str(error)) from error
 
 
 def kept_rows(table: Table, batch: pa.RecordBatch, first_row_id: int) -> pa.RecordBatch:
@@ -90,17 +89,3 @@ def kept_keys(table: Table, batch: pa.RecordBatch) -> list[bytes]:
 def _check_width(table: Table, batch: pa.RecordBatch, width: int) -> None:
     if batch.num_columns != width:
         raise ValueError(f"{batch.num_columns} columns are staged for {table.name}, not {width}")
-
-
-def _text(array: Array, type_: SqlType) -> Array:
-    """Text without the blanks that its type does not keep."""
-    if type_.base is Base.CHAR:
-        array = pc.utf8_rtrim(array, " ")
-    length = type_.length
-    if length is None or not pc.any(pc.greater(pc.utf8_length(array), length)).as_py():
-        return array
-    try:
-        texts = [None if text is None else limit_text(text, type_) for text in array.to_pylist()]
-    except SqlError as error:
-        raise ValueError(str(error)) from error
-    return pa.array(texts, array.type)

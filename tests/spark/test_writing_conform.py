@@ -13,7 +13,7 @@ from herdpy.codec.arrow import arrow_type
 from herdpy_spark.writing.conforming import ColumnError, Conformer, RowError, matched
 from herdpy_spark.writing.plan import of_table, target_columns
 from herdpy_sql.catalog import Column, KeyPart, Table
-from herdpy_sql.types import Base, EnumType, SqlType
+from herdpy_sql.types import Base, EnumType, SqlType, array_of
 
 LARGE = 1 << 30
 SCHEMA = pa.schema(
@@ -197,8 +197,22 @@ def test_a_type_that_cannot_be_stored_is_refused_before_any_row():
 
 
 def test_a_type_not_known_is_refused():
-    with pytest.raises(ValueError, match=r'column "x" of a load has the Arrow type list'):
-        target_columns(pa.schema([("x", pa.list_(pa.int32()))]))
+    with pytest.raises(ValueError, match=r'column "x" of a load has the Arrow type struct'):
+        target_columns(pa.schema([("x", pa.struct([("a", pa.int32())]))]))
+
+
+def test_lists_are_arrays_and_text_is_what_spark_has_no_type_for():
+    (column,) = target_columns(pa.schema([("x", pa.list_(pa.list_(pa.decimal128(10, 2))))]))
+    assert (column.type, column.precision) == (pa.list_(pa.list_(pa.decimal128(10, 2))), 10)
+    spans = array_of(Base.INTERVAL, 2)
+    known = replace(column, field=spans.field, precision=None, sql=spans)
+    made = Conformer([known])
+    texts = pa.array([[["1 day", None], ["2 h", "-1 mon"]], None, [["1 day"], ["later"]]])
+    (kept,) = made.batches(pa.record_batch({"x": texts.slice(0, 2)}), 1 << 20)
+    wanted = [[(0, 1, 0), None], [(0, 0, 7_200_000_000_000), (-1, 0, 0)]]
+    assert kept.column(0).to_pylist() == [wanted, None]
+    with pytest.raises(RowError, match=r'row 5 .*invalid input syntax for type interval: "later"'):
+        list(made.batches(pa.record_batch({"x": texts}), 1 << 20))
 
 
 @given(st.lists(st.integers(0, 3000), max_size=40), st.integers(1, 4000))

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
 from herdpy.codec.arrow_conform import OutOfRangeError, conform
-from herdpy.imports import lazy_module
 from herdpy.log.wait import Pause
 from herdpy_sql import types
 from herdpy_sql.arrow_types import sql_type
@@ -28,10 +27,9 @@ from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.names import target_schema, temporary_schema
 from herdpy_sql.plan.rules import compile_default, has_volatile_default, noting, rules_of
 from herdpy_sql.storage import MustWait, parts_of
-from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.json_texts import parse_json
-from herdpy_sql.values.label_columns import check_places, places_of
-from herdpy_sql.values.strings import limit_text
+from herdpy_sql.types import SqlType
+from herdpy_sql.values.label_columns import places_of
+from herdpy_sql.values.stored_columns import check_values, kept_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,9 +211,6 @@ class Loader:
         return found if self._stored else self._rules.stored(found, column, done)
 
 
-pc: Any = lazy_module("pyarrow.compute")
-
-
 class LoadRules:
     """The rules of one table for one load.
 
@@ -230,30 +225,13 @@ class LoadRules:
         self._same: dict[int, Any] = {}  # defaults that are one value for all rows, by position
 
     def stored(self, array: Array, column: Column, done: int) -> Array:
-        """Text as its type keeps it: without blanks that are too many. SqlError 22001, and 22P02 of JSON."""
-        base, length = column.type.base, column.type.length
-        if base is Base.CHAR:
-            array = pc.utf8_rtrim(array, " ")
-        if length is not None and base in {Base.CHAR, Base.VARCHAR}:
-            long = pc.greater(pc.utf8_length(array), length)
-            if pc.any(long).as_py():
-                cut = [
-                    text
-                    if text is None
-                    else self._at_row(lambda text=text: limit_text(text, column.type), at, done)
-                    for at, text in enumerate(array.to_pylist())
-                ]
-                array = pa.array(cut, array.type)
-        elif base is Base.JSON:
-            for at, text in enumerate(_texts(array)):
-                if text is not None:
-                    self._at_row(lambda text=text: parse_json(text), at, done)
-        elif column.type.enum is not None:
-            try:
-                check_places(array, column.type)
-            except SqlError as error:
-                raise self.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
-        return array
+        """Values as their type keeps them: text without blanks that are too many. SqlError 22001, 22P02."""
+        try:
+            kept = kept_texts(array, column.type)
+            check_values(kept, column.type)
+        except SqlError as error:
+            raise self.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
+        return kept
 
     def _at_row(self, make: Any, at: int, done: int) -> Any:
         try:
@@ -348,8 +326,3 @@ class LoadRules:
         error.fields.setdefault("row", str(row + 1))
         error.fields.setdefault("where", f"row {row + 1} of the data for {self._table.name}")
         return error
-
-
-def _texts(array: Array) -> list[str | None]:
-    found: list[str | None] = array.to_pylist()
-    return found

@@ -34,7 +34,7 @@ from herdpy_spark.batch.strides import Strides
 from herdpy_spark.directory import publish
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
-from herdpy_spark.types import column_of, spark_schema, to_spark
+from herdpy_spark.types import spark_schema, to_spark
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table, encode_table
 
@@ -277,13 +277,13 @@ def _pieces(batch: pa.RecordBatch, most_rows: int | None) -> Iterator[pa.RecordB
 def table_schema(table: Table, columns: Sequence[str]) -> StructType:
     """Of columns of a table."""
     found = [table.columns[table.positions[name]] for name in columns]
-    return spark_schema([column_of(one.name, one.type, nullable=not one.not_null) for one in found])
+    return spark_schema([(one.name, one.type, not one.not_null) for one in found])
 
 
 def query_schema(query: BatchQuery, definitions: Sequence[bytes]) -> StructType:
     """Of a query's result. OptionError when it makes no sense."""
     columns = query.columns(definitions)
-    return spark_schema([column_of(name, type_, nullable=True) for name, type_ in columns])
+    return spark_schema([(name, type_, True) for name, type_ in columns])
 
 
 def check(wanted: StructType, there: StructType) -> None:

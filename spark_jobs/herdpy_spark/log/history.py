@@ -43,7 +43,7 @@ from herdpy_spark.log.ledgers import LogLedgers
 from herdpy_sql.catalog import Table, is_temporary, names_meant, relabelled
 from herdpy_sql.definitions import decode_table, encode_table
 from herdpy_sql.objects import CatalogObject, EnumDefinition, decode_object
-from herdpy_sql.staged import kept_array
+from herdpy_sql.staged import kept_array, kept_rows
 
 #: Encoded keys: from the first one on, up to and without the second; None is no bound.
 KeyRange = tuple[bytes | None, bytes | None]
@@ -139,6 +139,10 @@ class TableShape:
                 arrays.append(self.missing(at, count))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def live_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Those of a batch of all physical columns that were not dropped."""
+        return pa.RecordBatch.from_arrays([batch.column(at) for at in self.live], schema=self.schema)
+
     def missing(self, position: int, count: int) -> Array:
         """So many values of a column in rows that were written before it was added."""
         column = self.table.columns[position]
@@ -200,7 +204,7 @@ class TableHistory:
         schema, name, definition: as they are then.
         base: the table in the snapshot, None when nothing of that can be left (made later, or truncated).
         inserted: how many rows were added, counted roughly; ``sample``: some of their keys.
-        loads: what loads staged.
+        loads: what loads staged, and the table's definition then.
     """
 
     schema: str
@@ -209,7 +213,7 @@ class TableHistory:
     base: SnapshotTable | None
     inserted: int = 0
     sample: Sample = field(default_factory=Sample)
-    loads: list[LoadBatch] = field(default_factory=list)
+    loads: list[tuple[LoadBatch, bytes]] = field(default_factory=list)
     _spans: list[tuple[Span, int, int]] = field(default_factory=list)  # and the numbers of its entries
     _gap: int = _GAP_ENTRIES
 
@@ -354,18 +358,17 @@ def _take_batch(history: TableHistory, record: Record) -> None:
         history.inserted += record.rows
         batch = _first_batch(iter([record.stream]))
         if batch is not None:
-            keys = _some_keys(shape_of(history.definition), batch)
+            keys = _keys_of(shape_of(history.definition), _some_rows(batch))
             history.sample.add(keys, record.rows / len(keys))
     elif isinstance(record, LoadBatch) and record.op != LoadOp.DELETE:
         history.inserted += record.rows
-        history.loads.append(record)
+        history.loads.append((record, history.definition))
 
 
 def sample_loads(ledgers: LogLedgers, history: TableHistory) -> None:
     """Look at some keys of each part of the loads: their first rows, of which a part has enough."""
-    shape = shape_of(history.definition)
-    for record in history.loads:
-        first = record.first_row_id
+    for record, definition in history.loads:
+        shape, first = shape_of(definition), record.first_row_id
         for part in record.parts:
             with closing(ledgers.part(part)) as pieces:
                 batch = _first_batch(pieces)
@@ -374,7 +377,7 @@ def sample_loads(ledgers: LogLedgers, history: TableHistory) -> None:
                     ids = range(first, first + part.rows, max(1, part.rows // _FROM_BATCH))
                     keys = [shape.table.key_codec.encode([one]) for one in ids]
                 else:
-                    keys = _some_keys(shape, _at_positions(shape, batch))
+                    keys = _keys_of(shape, kept_rows(shape.table, _some_rows(batch), first))
                 history.sample.add(keys, part.rows / len(keys))
             first += part.rows
 
@@ -385,15 +388,11 @@ def _first_batch(pieces: Iterator[bytes]) -> pa.RecordBatch | None:
     return next(found, None)
 
 
-def _at_positions(shape: TableShape, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A load's batch with its columns where the table has them."""
-    visible = shape.table.visible
-    places = {at: number for number, at in enumerate(visible)}
-    arrays = [batch.column(places.get(at, 0)) for at in range(len(shape.table.columns))]
-    return pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
+def _some_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A few rows of a batch; of a large one as of single rows."""
+    return batch.take(pa.array(range(0, batch.num_rows, min(max(1, batch.num_rows // _FROM_BATCH), _EVERY))))
 
 
-def _some_keys(shape: TableShape, batch: pa.RecordBatch) -> list[bytes]:
-    """Keys of a few rows of a batch whose columns are the table's; of a large one as of single rows."""
-    places = pa.array(range(0, batch.num_rows, min(max(1, batch.num_rows // _FROM_BATCH), _EVERY)))
-    return shape.keys([batch.column(at).take(places) for at in shape.table.key_positions])
+def _keys_of(shape: TableShape, batch: pa.RecordBatch) -> list[bytes]:
+    """The keys of rows with all of the table's columns."""
+    return shape.keys([batch.column(at) for at in shape.table.key_positions])

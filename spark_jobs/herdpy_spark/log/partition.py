@@ -48,7 +48,7 @@ from herdpy_spark.log.history import (
 )
 from herdpy_spark.log.ledgers import LogLedgers, opened
 from herdpy_spark.log.plan import LogPlan
-from herdpy_sql.staged import kept_keys
+from herdpy_sql.staged import kept_keys, kept_rows
 from herdpy_sql.values.interval_columns import has_intervals, intervals_of
 
 _HEAD = Struct(">BBIII").unpack_from  # type, version, length, table, and the first number of what follows
@@ -221,7 +221,8 @@ class DeltaReader:
             positions = range(len(self._shape.table.columns))
             reader = ArrowStreamReader(MAX_MESSAGE_BYTES)
             for batch in reader.feed(record.stream):
-                self._add(rows, positions[: batch.num_columns], batch.columns, batch.num_rows)
+                given = positions[: batch.num_columns]
+                self._add(rows, self._shape.conformed(given, batch.columns, batch.num_rows))
         elif isinstance(record, LoadBatch):
             first = 0
             for part in record.parts:
@@ -240,14 +241,9 @@ class DeltaReader:
                 if record.op == LoadOp.DELETE:
                     rows.update(zip(kept_keys(shape.table, batch), repeat(None)))
                 else:
-                    positions = list(shape.table.visible)
-                    columns: list[Array] = list(batch.columns)
-                    if record.first_row_id >= 0:
-                        positions += shape.table.key_positions
-                        begin = record.first_row_id + at
-                        columns.append(pa.array(np.arange(begin, begin + count, dtype=np.int64)))
+                    kept = kept_rows(shape.table, batch, record.first_row_id + at)
                     mask = ~record.present_mask(at, count) if record.op == LoadOp.IGNORE else None
-                    self._add(rows, positions, columns, count, mask)
+                    self._add(rows, shape.live_columns(kept), mask)
                 at += count
         if at - first != part.rows or not reader.is_ended:
             reason = f"the stream has {at - first} rows, the load says {part.rows}"
@@ -256,14 +252,11 @@ class DeltaReader:
     def _add(
         self,
         rows: dict[bytes, Row],
-        positions: Sequence[int],
-        columns: Sequence[Array],
-        count: int,
+        batch: pa.RecordBatch,
         mask: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None,
     ) -> None:
-        """Rows whose columns at these positions are given; only those where ``mask`` is true."""
+        """Rows of all live columns; only those where ``mask`` is true."""
         shape = self._shape
-        batch = shape.conformed(positions, columns, count)
         if mask is not None and not mask.all():
             batch = batch.filter(pa.array(mask))
         keys = shape.keys([batch.column(shape.live.index(at)) for at in shape.table.key_positions])

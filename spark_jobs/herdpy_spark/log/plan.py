@@ -164,7 +164,7 @@ class _Wanted:
         if self.partitions > 1:
             points = _points(history.base, self.partitions)
             base_rows = 0 if history.base is None else history.base.rows
-            loaded = sum(record.rows for record in history.loads)
+            loaded = sum(record.rows for record, _ in history.loads)
             if ledgers is not None and loaded * _LOADS_MATTER > base_rows:
                 sample_loads(ledgers, history)
             points += history.sample.points

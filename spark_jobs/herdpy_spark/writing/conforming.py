@@ -18,7 +18,7 @@ import pyarrow as pa
 from herdpy.codec.arrow_conform import conform
 from herdpy_spark.writing.plan import TargetColumn, target_schema
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.label_columns import places_of
+from herdpy_sql.values.stored_columns import values_of_texts
 
 _ROW = re.compile(r"row (\d+): (.*)", re.DOTALL)
 _SHOWN = 200  # characters of a value in a message
@@ -155,7 +155,7 @@ class Conformer:
             source = batch.column(batch.schema.get_field_index(given))
             try:
                 array = _stored(source, column)
-            except SqlError as error:  # no label
+            except SqlError as error:  # text that is no value
                 row = int(error.fields.get("nth", "0") or 0)
                 raise self._error(row, column, error.message, batch, names) from error
             except ValueError as error:
@@ -197,8 +197,8 @@ class Conformer:
 
 
 def _stored(array: Any, column: TargetColumn) -> Any:
-    if column.labels is not None:
-        array = places_of(array, column.labels)
+    if column.sql is not None:
+        array = values_of_texts(array, column.sql)
     return conform(array, column.field, column.precision)
 
 

@@ -60,14 +60,14 @@ class TargetColumn:
     Attributes:
         precision: of NUMERIC(p, s), where it has one.
         nullable: whether a NULL may stand in it.
-        labels: the ENUM, or array of one, that it is of; None of other types, and where that is not known.
+        sql: its SQL type; None where that is not known.
     """
 
     name: str
     field: Field
     precision: int | None = None
     nullable: bool = True
-    labels: SqlType | None = None
+    sql: SqlType | None = None
 
     @property
     def type(self) -> pa.DataType:
@@ -78,7 +78,8 @@ class TargetColumn:
 def target_columns(schema: pa.Schema) -> tuple[TargetColumn, ...]:
     """The columns of a load's Arrow schema; ValueError when one has a type that no column of a table has.
 
-    Strings are taken to be TEXT: what else they may be, only the table knows (see ``of_table``).
+    Strings are taken to be TEXT, lists to be arrays: what else they may be, only the table knows (see
+    ``of_table``).
     """
     return tuple(_column(field) for field in schema)
 
@@ -97,21 +98,39 @@ def of_table(columns: Sequence[TargetColumn], table: Table) -> tuple[TargetColum
 
 
 def _of_type(column: TargetColumn, type_: SqlType) -> TargetColumn:
-    labels = type_ if type_.enum is not None else None
-    known = replace(column, field=replace(column.field, kind=type_.kind), labels=labels)
+    known = replace(column, field=type_.field, precision=type_.precision, sql=type_)
     return known if known.type == column.type else column
 
 
 def _column(field: Any) -> TargetColumn:
-    type_ = field.type
-    if types.is_decimal128(type_):
-        kind = Kind.DECIMAL64 if type_.precision <= 18 else Kind.DECIMAL128
-        return TargetColumn(field.name, Field(kind, type_.scale), type_.precision, field.nullable)
-    if type_ not in _KINDS:
+    kind = _kind_field(field.type)
+    if kind is None:
         raise ValueError(
-            f'column "{field.name}" of a load has the Arrow type {type_}, which is not known here'
+            f'column "{field.name}" of a load has the Arrow type {field.type}, which is not known here'
         )
-    return TargetColumn(field.name, Field(_KINDS[type_]), None, field.nullable)
+    return TargetColumn(field.name, kind, _precision(field.type), field.nullable)
+
+
+def _kind_field(type_: Any) -> Field | None:
+    """What values of an Arrow type are; None: there are no such values."""
+    if types.is_decimal128(type_):
+        return Field(Kind.DECIMAL64 if type_.precision <= 18 else Kind.DECIMAL128, type_.scale)
+    if types.is_interval(type_):
+        return Field(Kind.INTERVAL)
+    if types.is_fixed_size_binary(type_) and type_.byte_width == 16:  # UUIDs within lists
+        return Field(Kind.UUID)
+    if not types.is_list(type_):
+        return Field(_KINDS[type_]) if type_ in _KINDS else None
+    inner = _kind_field(type_.value_type)
+    if inner is None or inner.element is None:
+        return None if inner is None else Field(Kind.ARRAY, element=inner)
+    return Field(Kind.ARRAY, max(inner.scale, 1) + 1, element=inner.element)
+
+
+def _precision(type_: Any) -> int | None:
+    while types.is_list(type_):
+        type_ = type_.value_type
+    return type_.precision if types.is_decimal128(type_) else None
 
 
 ipc: Any = pa.ipc

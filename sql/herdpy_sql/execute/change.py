@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from herdpy.codec.kinds import sizes_of
 from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged, ended
@@ -151,10 +152,13 @@ class ColumnarMatches(Matches):
 
 def same_values(old: list[Datum], new: Row) -> bool:
     """Whether two rows hold the same values, NaN being one."""
-    return all(a == b or _both_nan(a, b) for a, b in zip(old, new, strict=True))
+    return all(a == b or _same_nan(a, b) for a, b in zip(old, new, strict=True))
 
 
-def _both_nan(a: Datum, b: Datum) -> bool:
+def _same_nan(a: Datum, b: Datum) -> bool:
+    """Whether values that are not equal differ in nothing but NaN, which arrays may hold too."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return sizes_of(a) == sizes_of(b) and len(a) == len(b) and same_values(list(a), tuple(b))
     return isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
 
 

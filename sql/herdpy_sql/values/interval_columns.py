@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, datums_to_array
+from herdpy.codec.arrow import array_to_datums, changed_lists, datums_to_array
 from herdpy.codec.kinds import Field, Kind
 from herdpy_sql.values.intervals import interval_text, parse_interval
 
@@ -18,15 +18,17 @@ Array = Any  # pyarrow's stubs know arrays by element type, and these functions 
 _FIELD = Field(Kind.INTERVAL)
 
 
-def has_intervals(kind: pa.DataType) -> bool:
-    """Whether values of the type are intervals or lists of them."""
-    return pa.types.is_interval(kind) or (pa.types.is_list(kind) and pa.types.is_interval(kind.value_type))
+def has_intervals(kind: Any) -> bool:
+    """Whether values of the type are intervals, or lists of them of any depth."""
+    while pa.types.is_list(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_interval(kind))
 
 
 def texts_of(array: Array) -> Array:
     """Intervals, or lists of them, as text."""
     if pa.types.is_list(array.type):
-        return _within(array, texts_of)
+        return changed_lists(array, texts_of)
     datums: list[Any] = array_to_datums(_FIELD, array)
     return pa.array([None if one is None else interval_text(one) for one in datums], pa.string())
 
@@ -34,14 +36,7 @@ def texts_of(array: Array) -> Array:
 def intervals_of(array: Array) -> Array:
     """What :func:`texts_of` made, as intervals."""
     if pa.types.is_list(array.type):
-        return _within(array, intervals_of)
+        return changed_lists(array, intervals_of)
     return datums_to_array(
         _FIELD, [None if one is None else parse_interval(one) for one in array.to_pylist()]
     )
-
-
-def _within(array: Array, change: Any) -> Array:
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    offsets = pa.array([one - first for one in array.offsets.to_pylist()], pa.int32())
-    mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(offsets, change(array.values.slice(first, last - first)), mask=mask)

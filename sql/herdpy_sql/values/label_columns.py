@@ -5,10 +5,12 @@ Beside ``labels``; needs pyarrow. An ARRAY of an ENUM is a list of the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
+from herdpy.codec.arrow import changed_lists, list_contents, list_row, plain_lists
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import EnumType, SqlType, with_dimensions
@@ -33,20 +35,10 @@ def places_of(array: Array, sql_type: SqlType) -> Array:
         return array
     if sql_type.element is None:
         return _places(array, enum)
-    given, types = array.type, pa.types
-    if types.is_fixed_size_list(given) or types.is_large_list(given) or types.is_list_view(given):
-        array = array.cast(pa.list_(given.value_type))
-    elif not types.is_list(given):
-        raise ValueError(f"an Arrow column of type {given} cannot be stored as {sql_type}")
-    values, offsets = _inner(array)
-    mask = array.is_null() if array.null_count else None
-    try:
-        found = places_of(values, _within(sql_type))
-    except SqlError as error:
-        within = pc.less_equal(offsets, int(error.fields["nth"]))
-        error.fields["nth"] = str(pc.sum(within).as_py() - 1)
-        raise
-    return pa.ListArray.from_arrays(offsets, found, mask=mask)
+    lists = plain_lists(array)
+    if lists is None:
+        raise ValueError(f"an Arrow column of type {array.type} cannot be stored as {sql_type}")
+    return values_changed(lists, sql_type, places_of)
 
 
 def labels_of(array: Array, sql_type: SqlType) -> Array:
@@ -60,9 +52,7 @@ def labels_of(array: Array, sql_type: SqlType) -> Array:
         return pa.chunked_array(chunks, kind)
     if sql_type.element is None:
         return _labels(array, enum) if enum is not None else pc.utf8_slice_codeunits(array, NAME_AT)
-    values, offsets = _inner(array)
-    mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(offsets, labels_of(values, _within(sql_type)), mask=mask)
+    return changed_lists(array, lambda values: labels_of(values, within(sql_type)))
 
 
 def shown(table: pa.Table, types: list[SqlType]) -> pa.Table:
@@ -80,7 +70,7 @@ def check_places(array: Array, sql_type: SqlType) -> None:
     assert enum is not None
     if sql_type.element is not None:
         try:
-            return check_places(pc.list_flatten(array), _within(sql_type))
+            return check_places(pc.list_flatten(array), within(sql_type))
         except SqlError as error:
             error.fields["nth"] = str(pc.list_parent_indices(array)[int(error.fields["nth"])])
             raise
@@ -91,17 +81,29 @@ def check_places(array: Array, sql_type: SqlType) -> None:
     return None
 
 
-def _within(sql_type: SqlType) -> SqlType:
+def within(sql_type: SqlType) -> SqlType:
     """What a list of an array's type is of: arrays of a dimension less, or the elements."""
     if sql_type.dimensions > 1:
         return with_dimensions(sql_type, sql_type.dimensions - 1)
     return sql_type.element_type
 
 
-def _inner(array: Array) -> tuple[Array, Array]:
-    """The values that lists have, and where each begins in them."""
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    return array.values.slice(first, last - first), pc.subtract(array.offsets, first)
+def values_changed(lists: Array, sql_type: SqlType, change: Callable[[Array, SqlType], Array]) -> Array:
+    """Lists of an array's type, of what ``change`` makes of their values and the values' type.
+
+    Raises:
+        SqlError: that of ``change``; the field "nth" is the list's number, where it was the value's.
+    """
+
+    def changed(values: Array) -> Array:
+        try:
+            return change(values, within(sql_type))
+        except SqlError as error:
+            _, offsets = list_contents(lists)
+            error.fields["nth"] = str(list_row(offsets, int(error.fields.get("nth", "0") or 0)))
+            raise
+
+    return changed_lists(lists, changed)
 
 
 def _all_places(enum: EnumType) -> Array:

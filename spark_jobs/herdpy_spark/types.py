@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from herdpy.codec.arrow import array_to_datums, changed_lists
-from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.arrow import changed_lists
+from herdpy.codec.kinds import Kind
+from herdpy_spark.texts import interval_texts, time_texts, uuid_texts
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.intervals import interval_text
 from herdpy_sql.values.label_columns import check_places, labels_of
 
 Array = Any  # pyarrow's stubs know arrays by element type
@@ -39,8 +38,6 @@ _PLAIN: dict[Kind, spark.DataType] = {
     Kind.TIMESTAMP: spark.TimestampNTZType(),
     Kind.TIMESTAMPTZ: spark.TimestampType(),
 }
-_DAY_US = 86_400_000_000
-_INTERVAL: Any = Field(Kind.INTERVAL)
 
 
 def spark_type(type_: SqlType) -> spark.DataType:
@@ -90,40 +87,14 @@ def as_spark(array: Array, wanted: pa.DataType, type_: SqlType | None = None) ->
     if array.type == wanted:
         return array
     if array.type == pa.uuid():
-        return _uuid_texts(array.storage)
+        return uuid_texts(array.storage)
     if pa.types.is_time64(array.type):
-        return _time_texts(array)
+        return time_texts(array)
     if pa.types.is_interval(array.type):
-        intervals: list[Any] = array_to_datums(_INTERVAL, array)
-        texts = [None if one is None else interval_text(one) for one in intervals]
-        return pa.array(texts, pa.string())
+        return interval_texts(array)
     if pa.types.is_list(array.type):
         value_type = wanted.value_type  # type: ignore[attr-defined]
         return changed_lists(array, lambda values: as_spark(values, value_type)).cast(wanted)
     if pa.types.is_fixed_size_binary(array.type):  # a UUID's storage, within lists
-        return _uuid_texts(array)
+        return uuid_texts(array)
     return array.cast(wanted)
-
-
-def _time_texts(array: Array) -> Array:
-    us = array.cast(pa.int64())
-    last = pc.equal(us, _DAY_US)
-    texts = pc.if_else(last, 0, us).cast(pa.time64("us")).cast(pa.string())
-    return pc.if_else(last, "24:00:00.000000", texts)
-
-
-_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
-_PLACES = [at for at in range(36) if at not in (8, 13, 18, 23)]
-
-
-def _uuid_texts(storage: Array) -> Array:
-    count = len(storage)
-    raw = np.frombuffer(storage.buffers()[1] or b"", np.uint8)
-    raw = raw[storage.offset * 16 : (storage.offset + count) * 16].reshape(count, 16)
-    texts = np.full((count, 36), ord("-"), np.uint8)
-    texts[:, _PLACES] = _HEX[raw].reshape(count, 32)
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(36)
-    plain = pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
-    )
-    return pc.if_else(storage.is_valid(), plain, None) if storage.null_count else plain

@@ -15,8 +15,8 @@ from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.access import SparkDatabase
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver
-from herdpy_spark.feed.reader import read_task
 from herdpy_spark.feed.table import FeedShape
+from herdpy_spark.feed.tasks import read_task
 from herdpy_spark.log import LogAddress, ledgers
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table

@@ -15,8 +15,8 @@ from herdpy_spark.access import SparkDatabase
 from herdpy_spark.directory import publish
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver, Offset, newest_table
-from herdpy_spark.feed.reader import read_task
 from herdpy_spark.feed.table import FeedShape, SchemaChangedError
+from herdpy_spark.feed.tasks import read_task
 from herdpy_spark.log import LogAddress, end, entries
 from herdpy_spark.options import OptionError
 from tests.spark_feed.feed_workload import TABLES, work

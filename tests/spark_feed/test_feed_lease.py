@@ -9,7 +9,7 @@ import pytest
 from herdpy.log import LSN
 from herdpy.rpc import logs_pb2
 from herdpy_spark.access import AccessError
-from herdpy_spark.feed.reader import FeedLease
+from herdpy_spark.feed.lease import FeedLease
 
 
 class Servers:

@@ -6,8 +6,9 @@ import herdpy
 from herdpy_spark import access
 from herdpy_spark.batch import table_schema
 from herdpy_spark.feed.driver import FeedDriver, newest_table
-from herdpy_spark.feed.reader import read_task
-from herdpy_spark.feed.table import SPARK, FeedShape
+from herdpy_spark.feed.spark_columns import SPARK
+from herdpy_spark.feed.table import FeedShape
+from herdpy_spark.feed.tasks import read_task
 from herdpy_spark.log import LogAddress, plan_table, read_partition
 from herdpy_spark.types import to_spark
 from herdpy_sql.definitions import decode_table

@@ -14,8 +14,8 @@ from herdpy_spark import access
 from herdpy_spark.batch.query import BatchQuery
 from herdpy_spark.batch.rows import plan_log_tables
 from herdpy_spark.feed.driver import FeedDriver, describe, newest_table
-from herdpy_spark.feed.reader import read_task
 from herdpy_spark.feed.table import FeedShape
+from herdpy_spark.feed.tasks import read_task
 from herdpy_spark.log import LogAddress, NoSuchTableError, plan_table, read_partition
 from herdpy_spark.options import OptionError
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from herdpy.log.lsn import LSN
 from herdpy_spark.feed.driver import FeedDriver
-from herdpy_spark.feed.reader import read_task
 from herdpy_spark.feed.table import FeedShape
+from herdpy_spark.feed.tasks import read_task
 from herdpy_spark.log import LogAddress, NoSuchTableError, plan_table, read_partition
 
 NAMES = ("public.t", "app.t")

@@ -106,7 +106,7 @@ def _lease(database: JobDatabase, after: LSN) -> Any:
     """What keeps the ledgers there meanwhile; None where no server is there to trim them."""
     if database.access.servers is None:
         return None
-    from herdpy_spark.feed.reader import FeedLease
+    from herdpy_spark.feed.lease import FeedLease
 
     lease = FeedLease(database.access.servers, "an archive", _LEASE_S)
     lease.keep(after)

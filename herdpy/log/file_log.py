@@ -38,6 +38,28 @@ from herdpy.log.wait import OwnWait
 from herdpy.log.write_place import WritePlace
 
 
+class LedgerPlaces:
+    """Where confirmed entries end in the files of a log, as cursors have found: others begin there.
+
+    A cursor that begins in the middle of a ledger would read it from its front. Threads may share it.
+    """
+
+    _MOST = 8
+
+    def __init__(self) -> None:
+        self._places: list[tuple[LSN, int, int]] = []
+
+    def note(self, last: LSN, crc: int, end: int) -> None:
+        """An entry, its running CRC, and where the next one begins in the file."""
+        if all(place[0] != last for place in self._places):
+            self._places = [*self._places[1 - self._MOST :], (last, crc, end)]
+
+    def before(self, ledger_id: int, after: LSN) -> tuple[LSN, int, int] | None:
+        """The last place in a ledger that is not behind ``after``."""
+        found = [one for one in self._places if one[0].ledger_id == ledger_id and one[0] <= after]
+        return max(found, default=None)
+
+
 class LogCursor:
     """A place in the log. ``next`` gives the entry behind it, checked against the one before.
 
@@ -50,9 +72,14 @@ class LogCursor:
         directory: str,
         view: Callable[[], tuple[Confirmed, LedgerListState]],
         after: LSN,
+        places: LedgerPlaces | None = None,
     ) -> None:
-        """``view`` gives what is confirmed, and then the ledger list, as they are now."""
+        """``view`` gives what is confirmed, and then the ledger list, as they are now.
+
+        ``places``: of this log, to begin at and to note.
+        """
         self._files, self._directory, self._view = files, directory, view
+        self._places = places
         self._after = after
         self._reader: FileLedgerReader | None = None
         self.offset = 0  # where in its file the entry that ``next`` gave last begins
@@ -84,10 +111,16 @@ class LogCursor:
                 continue
             self.offset = reader.offset
             entry = reader.next(limit)
+            if entry.lsn == self._after:
+                self._note(reader)
             if entry.lsn > self._after:
                 self._after = entry.lsn
                 return entry
         return None
+
+    def _note(self, reader: FileLedgerReader) -> None:
+        if self._places is not None and reader.last.ledger_id == reader.ledger_id:
+            self._places.note(reader.last, reader.crc, reader.offset)
 
     def _open(self, state: LedgerListState) -> FileLedgerReader | None:
         """The reader of the first ledger that may hold what comes next."""
@@ -105,6 +138,9 @@ class LogCursor:
             raise reader.corrupt(
                 f"the ledger continues {reader.last}, but the list's ledgers end at {before}"
             )
+        place = None if self._places is None else self._places.before(ledger.ledger_id, self._after)
+        if place is not None:
+            reader.last, reader.crc, reader.offset = place
         return reader
 
     def _step(self, reader: FileLedgerReader, state: LedgerListState) -> None:
@@ -123,6 +159,7 @@ class LogCursor:
 
     def _drop(self) -> None:
         if self._reader is not None:
+            self._note(self._reader)
             self._reader.close()
             self._reader = None
 

@@ -30,7 +30,7 @@ from herdpy.log import (
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.file_ledger import BLOCK_BYTES, NOTHING, Confirmed, FileLedgerReader, ledger_path
-from herdpy.log.file_log import LogCursor
+from herdpy.log.file_log import LedgerPlaces, LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN
@@ -330,6 +330,10 @@ atexit.register(close_clients)
 os.register_at_fork(after_in_child=_in_child)
 
 
+_file_places: dict[tuple[str, str], LedgerPlaces] = {}
+"""By directory and log: a stream opens the log again and again, and goes on where it was."""
+
+
 class DirectoryLedgers:
     """The ledgers of a directory as they were when ``confirmed`` was asked last, or when this was made."""
 
@@ -339,6 +343,8 @@ class DirectoryLedgers:
         self._files = OsFiles()
         self._list = FileLedgerList(address.directory, self._files)
         self._look()
+        key = (address.directory, self._state.log_id)
+        self._places = _file_places.setdefault(key, LedgerPlaces())
 
     def _look(self) -> None:
         while True:
@@ -359,7 +365,7 @@ class DirectoryLedgers:
         return self._confirmed.lac
 
     def read(self, after: LSN, upto: LSN) -> Generator[LogEntry, None, None]:
-        cursor = LogCursor(self._files, self._address.directory, self._view, after)
+        cursor = LogCursor(self._files, self._address.directory, self._view, after, self._places)
         try:
             while (entry := cursor.next(upto)) is not None:
                 yield entry

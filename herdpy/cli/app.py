@@ -9,6 +9,7 @@ import typer
 
 from herdpy.cli import admin, dev, drill, ledgers, snapshot, tablespaces
 from herdpy.cli.command_bulk import export_command, import_command
+from herdpy.cli.command_changes import changes_command
 from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import check_command, checkpoint_command, info_command, version_command
@@ -48,6 +49,7 @@ for _name, _command in (
     ("sql", sql_command),
     ("import", import_command),
     ("export", export_command),
+    ("changes", changes_command),
     ("log", log_command),
     ("check", check_command),
     ("info", info_command),

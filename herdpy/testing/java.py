@@ -1,9 +1,10 @@
 """Java and the jars, the command lines of Java programs, and Java programs of one source file.
 
-`jars()` is what the servers need, `delta_jars()` what Spark needs for tables of Delta Lake,
-`sqllogictest_jar()` has queries with their results. They are found, or fetched once per machine with Maven
-into a cache directory: $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy; a lock on a file
-there makes one process fetch while others wait, and the mark `.ok` says that a directory is whole.
+`jars()` is what the servers need, `delta_jars()` what Spark needs for tables of Delta Lake, `kafka_jars()` a
+broker of Kafka, `sqllogictest_jar()` has queries with their results. They are found, or fetched once per
+machine with Maven into a cache directory: $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy;
+a lock on a file there makes one process fetch while others wait, and the mark `.ok` says that a directory is
+whole.
 
 Command lines have flags for a short start and little memory. The first process of each kind writes the
 classes it loaded into an archive in the cache directory when it ends in order, and later ones map that
@@ -37,6 +38,7 @@ from herdpy.testing.process import spawn
 
 BOOKKEEPER_VERSION = "4.17.3"
 DELTA_VERSION = "4.4.0"  # for Spark 4.2 and Scala 2.13
+KAFKA_VERSION = "4.1.1"
 SQLLOGICTEST_VERSION = "0.3"
 JAVA_VERSION = 17
 
@@ -98,6 +100,16 @@ def delta_jars() -> Path:
     home = cache_directory().with_name(f"delta-{DELTA_VERSION}")
     home.mkdir(exist_ok=True)
     return _fetched(f"Delta Lake {DELTA_VERSION}", home, "delta-pom.xml", f"delta.version={DELTA_VERSION}")
+
+
+def kafka_jars() -> Path:
+    """The directory of Apache Kafka's jars; the first call on a machine fetches them (about 70 MB).
+
+    Raises MissingSoftwareError as ``jars``.
+    """
+    home = cache_directory().with_name(f"kafka-{KAFKA_VERSION}")
+    home.mkdir(exist_ok=True)
+    return _fetched(f"Apache Kafka {KAFKA_VERSION}", home, "kafka-pom.xml", f"kafka.version={KAFKA_VERSION}")
 
 
 def sqllogictest_jar() -> Path:
@@ -182,9 +194,9 @@ class JavaCommand:
     """How to run class `main` with BookKeeper's jars; `options` go to the virtual machine and win over the
     kit's.
 
-    `kind` names the archive of classes that all commands with the same main class and class path share. With
-    `writes_archive` False an archive that is there is used, and none is written: for a process whose end
-    nobody here will see.
+    `jars_at` is a directory of jars to run with instead of BookKeeper's. `kind` names the archive of classes
+    that all commands with the same main class and class path share. With `writes_archive` False an archive
+    that is there is used, and none is written: for a process whose end nobody here will see.
     """
 
     def __init__(
@@ -195,9 +207,11 @@ class JavaCommand:
         *,
         options: Sequence[str] = (),
         extra_classpath: Sequence[Path] = (),
+        jars_at: Path | None = None,
         writes_archive: bool = True,
     ) -> None:
-        path = ":".join([*map(str, extra_classpath), classpath()])
+        whole = classpath() if jars_at is None else f"{jars_at}/*"
+        path = ":".join([*map(str, extra_classpath), whole])
         self._tail = ["-cp", path, main, *arguments]
         self._options = tuple(options)
         self._archive = _archive_path(kind, path)

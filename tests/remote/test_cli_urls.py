@@ -74,6 +74,13 @@ def import_and_export(urls, kind, tmp_path):
     assert [json.loads(line)["name"] for line in back.read_text().splitlines()] == ["leek", "kale"]
 
 
+def changes(urls, kind, tmp_path):
+    run("sql", *place_of(urls, kind), "-c", "UPDATE fruit SET name = 'pear' WHERE id = 2")
+    done = run("changes", *place_of(urls, kind), "--table", "fruit")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "apple" in [one["after"]["name"] for one in found if one["after"]]
+
+
 def status(urls, kind, tmp_path):
     found = json.loads(run("status", *place_of(urls, kind), "--json").stdout)
     nodes = [] if kind == "directory" else ["server-1", "server-2", "server-3"]
@@ -152,6 +159,7 @@ def tablespaces(urls, kind, tmp_path):
     [
         sql,
         import_and_export,
+        changes,
         status,
         info,
         log,

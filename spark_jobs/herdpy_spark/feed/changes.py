@@ -39,6 +39,7 @@ from herdpy_spark.feed.table import (
     Field,
     FollowedTable,
     SchemaChangedError,
+    Shapes,
 )
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import encode_table
@@ -177,11 +178,21 @@ def image_columns(shape: FeedShape, table: Table, images: Sequence[bytes]) -> li
     return row_columns(shape, table, dict(zip(positions, batch.columns, strict=True)), len(images))
 
 
+class TableChanges(NamedTuple):
+    """A batch of the feed, and the definition that holds for its rows.
+
+    Of changes of the whole table it is the one before them; None where there was no table.
+    """
+
+    table: Table | None
+    batch: pa.RecordBatch
+
+
 class Block:
-    """Changes that are being gathered. One definition holds for all of them; ``table`` may be None."""
+    """Changes that are being gathered. One definition, ``table``, holds for all of them; it may be None."""
 
     def __init__(self, shape: FeedShape, table: Table | None) -> None:
-        self._shape, self._table = shape, table
+        self._shape, self.table = shape, table
         self._ops = bytearray()
         self._keys: list[bytes | None] = []
         self._afters: list[bytes | None] = []
@@ -255,8 +266,8 @@ class Block:
         there = [value for value in values if value is not None]
         if not there:
             return None
-        assert self._table is not None
-        columns = decode(self._shape, self._table, there)
+        assert self.table is not None
+        columns = decode(self._shape, self.table, there)
         if len(there) == len(values):
             return Structs(columns)
         return Structs(columns, np.array([value is not None for value in values]))
@@ -285,7 +296,7 @@ class ChangeReader:
 
     Args:
         followed: the table's definition where the stretch begins; it goes along.
-        shape: the columns of the feed.
+        shapes: the columns of the feed.
         staged: where the rows of loads come from.
         parts: of the loads in this stretch, only the rows of these parts, which are counted through all of
             them; the other changes go with part 0. None: everything.
@@ -294,20 +305,25 @@ class ChangeReader:
     def __init__(
         self,
         followed: FollowedTable,
-        shape: FeedShape,
+        shapes: Shapes,
         staged: StagedRows,
         parts: tuple[int, int] | None = None,
     ) -> None:
         self._followed = followed
-        self._shape = shape
+        self._shapes = shapes
         self._staged = staged
         self._parts = parts
         self._all = parts is None or parts[0] == 0
         self._part = 0
-        self._block = Block(shape, followed.table)
+        self._block = self._new_block()
         self._befores: dict[bytes, bytes] = {}
 
     def batches(self, entries: Iterable[FedEntry]) -> Iterator[pa.RecordBatch]:
+        """As ``changes``, the batches alone."""
+        for found in self.changes(entries):
+            yield found.batch
+
+    def changes(self, entries: Iterable[FedEntry]) -> Iterator[TableChanges]:
         """The changes, in order.
 
         Raises:
@@ -328,7 +344,7 @@ class ChangeReader:
                 " with a DataFrame that is made now: it has the table's present columns"
             ) from error
 
-    def _transaction(self, origin: Origin, records: list[Record]) -> Iterator[pa.RecordBatch]:
+    def _transaction(self, origin: Origin, records: list[Record]) -> Iterator[TableChanges]:
         self._block.begin(origin)
         followed = self._followed
         table_id = followed.id
@@ -355,13 +371,17 @@ class ChangeReader:
             if len(self._block) >= MAX_ROWS or self._block.nbytes >= MAX_BYTES:
                 yield from self._flush(origin)
 
-    def _flush(self, origin: Origin | None = None) -> Iterator[pa.RecordBatch]:
+    def _new_block(self) -> Block:
+        table = self._followed.table
+        return Block(self._shapes.at(table), table)
+
+    def _flush(self, origin: Origin | None = None) -> Iterator[TableChanges]:
         """What was gathered; ``origin`` is the transaction that goes on."""
-        full, self._block = self._block, Block(self._shape, self._followed.table)
+        full, self._block = self._block, self._new_block()
         if origin is not None:
             self._block.begin(origin)
         if len(full):
-            yield full.batch()
+            yield TableChanges(full.table, full.batch())
 
     def _row(self, record: Record, position: int) -> None:
         block = self._block
@@ -397,7 +417,7 @@ class ChangeReader:
 
     # Rows that the log has as Arrow batches.
 
-    def _inserted(self, record: InsertBatch, origin: Origin, position: int) -> Iterator[pa.RecordBatch]:
+    def _inserted(self, record: InsertBatch, origin: Origin, position: int) -> Iterator[TableChanges]:
         if not self._all:
             return
         table = self._table()
@@ -410,7 +430,7 @@ class ChangeReader:
                     yield self._rows(table, ops, keys_of(table, _by_position(rows)), rows, at, origin)
                     position += rows.num_rows
 
-    def _loaded(self, record: LoadBatch, origin: Origin, position: int) -> Iterator[pa.RecordBatch]:
+    def _loaded(self, record: LoadBatch, origin: Origin, position: int) -> Iterator[TableChanges]:
         table = self._table()
         row = 0
         for number, part in enumerate(record.parts):
@@ -431,7 +451,7 @@ class ChangeReader:
 
     def _load_rows(
         self, table: Table, record: LoadBatch, rows: pa.RecordBatch, first: int, origin: Origin, position: int
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[TableChanges]:
         """The changes that rows of a load are, which begin with its row ``first``."""
         present = record.present_mask(first, rows.num_rows)
         if record.op == LoadOp.DELETE:
@@ -458,9 +478,9 @@ class ChangeReader:
         after: pa.RecordBatch | None,
         positions: NumpyArray,
         origin: Origin,
-    ) -> pa.RecordBatch:
+    ) -> TableChanges:
         """Changes of rows with these keys; ``after`` has all columns of the table."""
-        shape = self._shape
+        shape = self._shapes.at(table)
         count = len(keys)
         changes = GatheredChanges(
             ops=ops,
@@ -473,11 +493,11 @@ class ChangeReader:
             positions=positions,
             schemas={},
         )
-        return to_batch(shape, changes)
+        return TableChanges(table, to_batch(shape, changes))
 
     def _after(self, table: Table, rows: pa.RecordBatch) -> Structs:
         columns = visible_columns(table, _by_position(rows))
-        return Structs(row_columns(self._shape, table, columns, rows.num_rows))
+        return Structs(row_columns(self._shapes.at(table), table, columns, rows.num_rows))
 
     def _table(self) -> Table:
         assert self._followed.table is not None

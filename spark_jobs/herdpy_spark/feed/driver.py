@@ -20,7 +20,7 @@ from herdpy.log.published import load
 from herdpy.log.records import TYPES, CreateTable, decode_record
 from herdpy_spark.access import AccessError, SparkDatabase
 from herdpy_spark.feed.stretches import LogStretch, Skimmer, frames
-from herdpy_spark.feed.table import DEFINING, FeedShape, FollowedTable, published_table
+from herdpy_spark.feed.table import DEFINING, FollowedTable, Shapes, published_table
 from herdpy_spark.log.entries import bounds, read, time_position, transaction_end
 from herdpy_spark.log.ledgers import LogAddress, LogLedgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
@@ -190,7 +190,7 @@ class FeedDriver:
     """A stream of one table's changes.
 
     Args:
-        shape: the columns of the stream.
+        shapes: the columns of the stream.
         on_trimmed: "error", or "snapshot": where changes are gone the table's rows take their place.
         partitions: the most tasks of a batch; None: as many as are of use.
     """
@@ -199,7 +199,7 @@ class FeedDriver:
         self,
         database: SparkDatabase,
         table: str,
-        shape: FeedShape,
+        shapes: Shapes,
         *,
         on_trimmed: str = "error",
         partitions: int | None = None,
@@ -207,7 +207,7 @@ class FeedDriver:
         self._database = database
         self._address = database.address()
         self._name = table
-        self._shape = shape
+        self._shapes = shapes
         self._on_trimmed = on_trimmed
         self._partitions = partitions or MOST_PARTITIONS
         self._planned: tuple[LSN, LSN, SkimmedBatch] | None = None
@@ -327,7 +327,7 @@ class FeedDriver:
         return SkimmedBatch(skimmer.lsn, skimmer.followed.table, stretches)
 
     def _fits(self, table: Table | None) -> bool:
-        return table is None or self._shape.misfit(table) is None
+        return table is None or self._shapes.misfit(table) is None
 
     # What is known.
 

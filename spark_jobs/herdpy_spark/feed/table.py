@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -156,6 +156,10 @@ class FeedShape:
         self._placed = (table, made)
         return made
 
+    def at(self, table: Table | None) -> FeedShape:
+        """This one: the columns stay what they are."""
+        return self
+
     def misfit(self, table: Table) -> str | None:
         """Why rows of a table have no place in the feed; None: they have."""
         try:
@@ -186,6 +190,35 @@ class FeedShape:
 
 def _field(column: Column, dress: Dress) -> Field:
     return pa.field(column.name, dress.type_of(column))
+
+
+class Shapes(Protocol):
+    """Which columns a feed has where a table's definition holds."""
+
+    def at(self, table: Table | None) -> FeedShape:
+        """The feed's columns for rows of this table."""
+
+    def misfit(self, table: Table) -> str | None:
+        """Why rows of a table have no place in the feed; None: they have."""
+
+
+class AdaptingShape:
+    """``Shapes`` of a feed whose columns are always those of the table."""
+
+    def __init__(self, dress: Dress) -> None:
+        self._dress = dress
+        self._made: tuple[Table | None, FeedShape] = (None, FeedShape((), (), dress))
+
+    def at(self, table: Table | None) -> FeedShape:
+        """The table's own columns; none where there is no table."""
+        if self._made[0] is not table:
+            made = FeedShape((), (), self._dress) if table is None else FeedShape.of(table, self._dress)
+            self._made = (table, made)
+        return self._made[1]
+
+    def misfit(self, table: Table) -> str | None:
+        """None."""
+        return None
 
 
 #: Types of the records that may change what the name means.

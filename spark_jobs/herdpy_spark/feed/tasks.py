@@ -18,6 +18,7 @@ from herdpy_spark.feed.changes import (
     GatheredChanges,
     Origin,
     Structs,
+    TableChanges,
     key_columns,
     keys_of,
     row_columns,
@@ -25,7 +26,7 @@ from herdpy_spark.feed.changes import (
     visible_columns,
 )
 from herdpy_spark.feed.driver import SnapshotTask, StretchTask
-from herdpy_spark.feed.table import FeedShape, FollowedTable
+from herdpy_spark.feed.table import FollowedTable, Shapes
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.history import MAX_MESSAGE_BYTES
 from herdpy_spark.log.ledgers import LogLedgers, opened
@@ -57,29 +58,36 @@ class StagedRows:
 _PARTITION_BITS = 40  # of positions: rows of a state have no order, and each has a position of its own
 
 
-def read_task(task: StretchTask | SnapshotTask, shape: FeedShape) -> Iterator[pa.RecordBatch]:
-    """The task's batches of the feed; errors are those of ``ChangeReader.batches`` and of reading the log."""
+def read_task(task: StretchTask | SnapshotTask, shapes: Shapes) -> Iterator[pa.RecordBatch]:
+    """As ``read_changes``, the batches alone."""
+    for found in read_changes(task, shapes):
+        yield found.batch
+
+
+def read_changes(task: StretchTask | SnapshotTask, shapes: Shapes) -> Iterator[TableChanges]:
+    """The task's changes; errors are those of ``ChangeReader.changes`` and of reading the log."""
     if isinstance(task, SnapshotTask):
-        yield from _state(task, shape)
+        yield from _state(task, shapes)
         return
     stretch = task.stretch
     with opened(task.address) as ledgers:
         followed = FollowedTable(task.table, stretch.table)
-        reader = ChangeReader(followed, shape, StagedRows(ledgers), stretch.slice)
-        yield from reader.batches(read(ledgers, stretch.after, stretch.upto, crc=stretch.crc))
+        reader = ChangeReader(followed, shapes, StagedRows(ledgers), stretch.slice)
+        yield from reader.changes(read(ledgers, stretch.after, stretch.upto, crc=stretch.crc))
 
 
-def _state(task: SnapshotTask, shape: FeedShape) -> Iterator[pa.RecordBatch]:
+def _state(task: SnapshotTask, shapes: Shapes) -> Iterator[TableChanges]:
     """Rows in place of changes that are gone: all that was there goes, then these come."""
     origin = Origin(task.at, 0, b"", None)
+    table = None if task.plan is None else decode_table(task.plan.definition)
+    shape = shapes.at(table)
     if task.number == 0:
-        block = Block(shape, None)
+        block = Block(shape, table)
         block.begin(origin)
         block.event(TRUNCATE, 0, None)
-        yield block.batch()
-    if task.plan is None:
+        yield TableChanges(table, block.batch())
+    if task.plan is None or table is None:
         return
-    table = decode_table(task.plan.definition)
     live = [column.name for column in table.columns if not column.dropped]
     places = [at for at, column in enumerate(table.columns) if not column.dropped]
     first = (task.number << _PARTITION_BITS) + 1
@@ -98,4 +106,4 @@ def _state(task: SnapshotTask, shape: FeedShape) -> Iterator[pa.RecordBatch]:
             schemas={},
         )
         first += count
-        yield to_batch(shape, changes)
+        yield TableChanges(table, to_batch(shape, changes))

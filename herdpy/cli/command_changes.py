@@ -1,0 +1,159 @@
+"""``herdpy changes``: a table's changes, from its log, to standard output, a file or Kafka, without Spark.
+
+``herdpy_spark.cdc`` does the work, and is imported when the command runs: it needs pyarrow and gRPC.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from herdpy.cli.errors import USAGE, CliError, print_note
+from herdpy.cli.target import Place, parse, spelled_out
+from herdpy.imports import importing
+
+_MODULE = "herdpy_spark.cdc.command"
+
+
+class ChangesFormat(StrEnum):
+    """What messages are."""
+
+    JSON = "json"
+    DEBEZIUM = "debezium"
+    AVRO = "avro"
+
+
+class OnTrimmed(StrEnum):
+    """What becomes of changes that are not in the log any more."""
+
+    ERROR = "error"
+    SNAPSHOT = "snapshot"
+
+
+_TableOption = Annotated[
+    str, typer.Option("-t", "--table", help="The table; schema.name where it is not in public.")
+]
+_FromOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="earliest|latest|LSN|TIME",
+        help="Where to begin, if the target has nothing yet.",
+    ),
+]
+_FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on as changes are committed.")]
+_FormatOption = Annotated[ChangesFormat, typer.Option("--format", help="What a message is.")]
+_ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FILE|kafka://HOST:PORT/TOPIC", help="Standard output, if not given."),
+]
+_RegistryOption = Annotated[
+    str | None, typer.Option("--registry", metavar="URL", help="The schema registry, for avro.")
+]
+_NameOption = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="What the topic's name begins with; the tablespace's."),
+]
+_OnTrimmedOption = Annotated[
+    OnTrimmed,
+    typer.Option("--on-trimmed", help="If the log does not reach back: fail, or begin with the rows."),
+]
+_LeaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lease", metavar="DURATION", help="How long servers keep the log for a run that is stopped (10min)."
+    ),
+]
+
+
+def changes_command(
+    url: Place,
+    table: _TableOption,
+    begin: _FromOption = "earliest",
+    follow: _FollowOption = False,
+    form: _FormatOption = ChangesFormat.JSON,
+    to: _ToOption = None,
+    registry: _RegistryOption = None,
+    name: _NameOption = None,
+    on_trimmed: _OnTrimmedOption = OnTrimmed.ERROR,
+    lease: _LeaseOption = None,
+) -> None:
+    """Follow a table: every change, once, in the order of the log, as messages.
+
+    They are read from the log, so it costs the servers nothing. To a file or a topic, the position is kept
+    with the messages, and the next run goes on exactly there, however this one ended. docs/changes.md has the
+    formats.
+
+    \b
+    Examples:
+      herdpy changes ./shop --table orders
+      herdpy changes herdpy://db1/shop --table orders --from latest --follow
+      herdpy changes herdpy://db1/shop --table app.orders --to orders.jsonl --format debezium
+      herdpy changes @shop --table orders -f --format debezium --to kafka://kafka1:9092/orders
+      herdpy changes herdpy+zk://zk1/herdpy --table orders -f --to kafka://kafka1:9092/orders \\
+          --format avro --registry http://registry:8081
+    """
+    text = spelled_out(url)
+    assert text is not None
+    target = parse(text, servers=True)
+    try:
+        with importing():
+            from herdpy.log.errors import LogError
+            from herdpy_spark.access import AccessError
+            from herdpy_spark.cdc import command
+            from herdpy_spark.cdc.messages import MessagesError
+            from herdpy_spark.options import OptionError
+    except ModuleNotFoundError as error:
+        raise CliError(
+            f"this needs the Python package {error.name}, which is not installed",
+            hint='pip install "herdpy[changes]", for Kafka and Avro "herdpy[kafka]"',
+        ) from error
+    request = command.ChangesRequest(
+        url=target.url if target.is_remote else f"herdpy://{target.path}",
+        user=os.environ.get("HERDPY_USER") or None,
+        password=os.environ.get("HERDPY_PASSWORD") or None,
+        table=table,
+        starting=begin,
+        form=form.value,
+        to=to,
+        registry=registry,
+        name=name,
+        on_trimmed=on_trimmed.value,
+        lease=lease,
+        forever=follow,
+    )
+    try:
+        with _stopped_by_signals() as stop:
+            run = command.follow(request, stop, print_note)
+    except OptionError as error:
+        raise CliError(str(error), code=USAGE) from error
+    except (MessagesError, AccessError, LogError) as error:
+        raise CliError(str(error)) from error
+    if to is not None:
+        print_note(f"{run.messages:,} messages, up to {run.position}")
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, so that a batch is finished; a second one interrupts."""
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -75,7 +75,7 @@ class World:
 
     def holders(self) -> list[tuple[Host, Term]]:
         self.current = [one for one in self.current if one[1].lease.until_s > 0 or one[1].loss is None]
-        return [(host, term) for host, term in self.current if term.lease.valid()]
+        return [(host, term) for host, term in self.current if term.lease.is_held]
 
     def check(self) -> None:
         holders = self.holders()

@@ -52,6 +52,35 @@ def test_a_dropped_lease_stays_dropped() -> None:
     assert not lease.valid()
 
 
+def test_a_question_is_noted_and_one_in_vain_has_the_lease_renewed() -> None:
+    clock, asked = Clock(), []
+    lease = Lease(1.0, 7, clock)
+    lease.lapsed = lambda: asked.append(clock.now_s)
+    lease.open()
+    assert not lease.valid()
+    lease.prove(100.0, 7)
+    clock.now_s = 100.5
+    assert lease.valid()
+    clock.now_s = 101.5
+    assert not lease.is_held
+    assert (lease.asked_s, asked) == (100.5, [100.0])  # who looks on asks nothing
+    assert not lease.valid()
+    assert (lease.asked_s, asked) == (101.5, [100.0, 101.5])
+
+
+def test_who_waits_for_a_proof_is_called_once() -> None:
+    clock, called = Clock(), []
+    lease = Lease(1.0, 7, clock)
+    lease.when_proved(lambda: called.append(lease.is_held))
+    lease.when_proved(lambda: called.append(lease.is_held))
+    lease.open()
+    lease.prove(99.0, 7)  # it is none
+    assert called == []
+    lease.prove(100.0, 7)
+    lease.prove(100.1, 7)
+    assert called == [True, True]
+
+
 def test_the_clock_counts_from_boot() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     assert before <= boottime() <= time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,12 +1,17 @@
-"""A read that waits for a position has the follower look for it at once."""
+"""What a read waits for is looked for at once: a position, or a proof that this replica leads."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from herdpy.log import LSN
+from herdpy_server.cluster.lease import Lease
+from herdpy_server.replica import guard as guards
 from herdpy_server.replica.guard import ReplicaGuard, ReplicaState
 from herdpy_server.tablespace.cluster import ReadLevel
+from tests.bookkeeper.reader_fakes import run
 
 
 def test_who_waits_for_a_position_hurries_the_follower_and_who_does_not_lets_it_rest() -> None:
@@ -35,3 +40,29 @@ def test_who_waits_for_a_position_hurries_the_follower_and_who_does_not_lets_it_
         guard.close()
 
     asyncio.run(program())
+
+
+def test_a_leader_whose_lease_rests_answers_with_the_next_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "_LOOK_AGAIN_S", 1.0)
+
+    async def program() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def end() -> LSN:
+            raise AssertionError("a leader asks nobody")
+
+        guard = ReplicaGuard("t", lambda: LSN(1, 1), end, loop.time)
+        guard.lease = lease = Lease(0.4, 1, loop.time)
+        guard.state = ReplicaState.LEADING
+        lease.open()
+        lease.lapsed = lambda: loop.call_later(0.002, lease.prove, loop.time(), 1)
+        await asyncio.sleep(10)
+        began_s = loop.time()
+        assert guard.is_open(ReadLevel())
+        assert not guard.holds(ReadLevel(), lease)
+        await guard.confirm(ReadLevel(), lease)
+        assert guard.holds(ReadLevel(), lease)
+        assert loop.time() - began_s < 0.01
+        guard.close()
+
+    run(program)

@@ -391,23 +391,25 @@ class Election:
         if term is not None and term.lease.session != self._ground.session.number:
             self._lose(term, Loss.SESSION)
         elif term is not None and state is ZooKeeperState.SUSPENDED:
-            self._await_lease_end(term)
+            # A lease that rests has lapsed, and says nothing of the connection.
+            since_s = self._now() if self._ground.renewal.rests else term.lease.since_s
+            self._await_lease_end(term, since_s)
         elif term is not None:
             self._check(self._verify(term))  # a change may be lost with the connection
         self._changed.set()
 
-    def _await_lease_end(self, term: Term) -> None:
-        """The connection is lost: the term is over when its lease is, or would be were it open."""
+    def _await_lease_end(self, term: Term, since_s: float) -> None:
+        """The connection is lost: the term is over when its lease is, or would be, proved at ``since_s``."""
         self._suspended = None
         if self.term is not term or self._ground.session.state is ZooKeeperState.CONNECTED:
             return
-        until_s = max(term.lease.until_s, term.lease.since_s + self._ground.renewal.lease_s)
+        until_s = max(term.lease.until_s, since_s + self._ground.renewal.lease_s)
         left_s = until_s - self._now()
         if left_s <= 0:
             self._lose(term, Loss.SUSPENDED)
         else:
             loop = asyncio.get_running_loop()
-            self._suspended = loop.call_later(left_s, self._await_lease_end, term)
+            self._suspended = loop.call_later(left_s, self._await_lease_end, term, since_s)
 
     async def _verify(self, term: Term) -> None:
         """Whether the leader znode is still the term's: a read asked for now is newer than its making."""
@@ -518,7 +520,7 @@ class Election:
         self.term = term
         self._ground.renewal.add(term.lease)
         if self._ground.session.state is not ZooKeeperState.CONNECTED:
-            self._await_lease_end(term)
+            self._await_lease_end(term, term.lease.since_s)
         self._check(self._shorten(term))
         self._candidate.won(term)
 

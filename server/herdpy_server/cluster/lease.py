@@ -8,7 +8,8 @@ A proof is a write to an ephemeral znode of this session's own, under ``beats``,
 knows. Writes are ordered by ZooKeeper's leader, so one that succeeds shows that the session had not ended
 when it was sent; as long as the session lives, so do all of its ephemeral znodes, the ``leader`` znodes
 among them, which nobody but their owner deletes. One write proves it for all leaders of this node. Nothing
-is written while this node leads nothing.
+is written while this node leads nothing, nor while nobody has asked for a lease for a while: then leases
+lapse, and the next one who asks waits for a write.
 
 The tablespace's replica recovers the log with the term's epoch, then awaits ``alone()`` before it
 acknowledges or answers anything.
@@ -48,6 +49,13 @@ class Lease:
     """One term's lease, of ``lease_s`` seconds from the sending of each proof.
 
     The holder counts a little less than ``lease_s`` (DRIFT), the successor waits all of it.
+
+    Attributes:
+        session: the number of the ZooKeeper session that the term lives in.
+        since_s: when the term began, by the lease's clock; no proof from before counts.
+        asked_s: when somebody asked last whether it is valid.
+        proved: called after each proof.
+        lapsed: called when somebody asks and it is not valid: it may be at rest.
     """
 
     __slots__ = (
@@ -56,18 +64,20 @@ class Lease:
         "_is_open",
         "_proved_until_s",
         "_until_s",
+        "_waiting",
+        "asked_s",
+        "lapsed",
         "proved",
         "session",
         "since_s",
     )
 
     def __init__(self, lease_s: float, session: int, clock: Clock = boottime) -> None:
-        """Args:
-        session: the number of the ZooKeeper session that the term lives in.
-        """
         self.session = session
-        self.since_s = clock()
-        self.proved: Callable[[], object] = _nothing  # called after each proof
+        self.since_s = self.asked_s = clock()
+        self.proved: Callable[[], object] = _nothing
+        self.lapsed: Callable[[], object] = _nothing
+        self._waiting: list[Callable[[], object]] = []
         self._clock = clock
         self._held_s = lease_s * (1 - DRIFT)
         self._is_open: bool | None = False
@@ -76,7 +86,20 @@ class Lease:
 
     def valid(self) -> bool:
         """Whether nobody else can have led up to this moment."""
+        now_s = self.asked_s = self._clock()
+        if now_s < self._until_s:
+            return True
+        self.lapsed()
+        return False
+
+    @property
+    def is_held(self) -> bool:
+        """As :meth:`valid`, for who only looks on: it is not a question."""
         return self._clock() < self._until_s
+
+    def when_proved(self, call: Callable[[], object]) -> None:
+        """Call that after the next proof, once."""
+        self._waiting.append(call)
 
     @property
     def until_s(self) -> float:
@@ -91,6 +114,9 @@ class Lease:
         if self._is_open:
             self._until_s = self._proved_until_s
         self.proved()
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
 
     def open(self) -> None:
         """The predecessor's lease is over: from now on each proof counts, and so does the last one."""
@@ -108,10 +134,15 @@ _log = logging.getLogger("herdpy.cluster")
 
 _SHARE = 3  # renewals in a lease's time: one may get lost
 _MOST_UNANSWERED = 4
+REST_S = 5.0
+"""After so long without a question leases are renewed no more, until the next question."""
 
 
 class Renewal:
-    """Renews the leases it is given, each third of ``lease_s`` seconds. Made on the loop, one a node."""
+    """Renews the leases it is given, each third of ``lease_s`` seconds, while they are asked for.
+
+    Made on the loop, one a node.
+    """
 
     def __init__(
         self,
@@ -137,11 +168,29 @@ class Renewal:
     def add(self, lease: Lease) -> None:
         """Renew this one too, from now on."""
         self._leases.add(lease)
+        lease.lapsed = self._wake
         self.prove_now()
 
     def discard(self, lease: Lease) -> None:
         """Renew it no more."""
         self._leases.discard(lease)
+        lease.lapsed = _nothing
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is renewed, because nobody asks."""
+        return self._timer is None
+
+    def _wake(self) -> None:
+        if self.rests:
+            self.prove_now()
+
+    def _renew(self) -> None:
+        """A third of the lease's time has passed."""
+        self._timer = None
+        since_s = self.clock() - REST_S
+        if any(lease.asked_s >= since_s for lease in self._leases):
+            self.prove_now()
 
     def prove_now(self) -> None:
         """Ask for a proof at once, unless several are unanswered; the next one after a third of the lease."""
@@ -151,7 +200,7 @@ class Renewal:
         if not self._leases or self._closed:
             return
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self.lease_s / _SHARE, self.prove_now)
+        self._timer = loop.call_later(self.lease_s / _SHARE, self._renew)
         if len(self._proofs) < _MOST_UNANSWERED and self._session.state is ZooKeeperState.CONNECTED:
             proof = loop.create_task(self._prove(), name="lease renewal")
             self._proofs.add(proof)

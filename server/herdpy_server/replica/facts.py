@@ -212,6 +212,7 @@ class ClusterFacts:
         for name, replica in sorted(self._replicas.items()):
             opened, lease, log = replica.opened, replica.guard.lease, replica.log
             leader = replica.guard.leader
+            may_answer = None if lease is None else self._host.coordination.renewal.rests or lease.valid()
             failures = (
                 ()
                 if opened is None
@@ -233,7 +234,7 @@ class ClusterFacts:
                     "log_end": str(max(replica.log_end, replica.applied)),
                     "lag_entries": replica.lag_entries,
                     "pending": 0 if opened is None else opened.tablespace.pending,
-                    "lease_is_valid": lease.valid() if lease is not None else None,
+                    "lease_is_valid": may_answer,
                     "problem": next((str(one) for one in failures if one), replica.unfit or replica.problem),
                 }
             )

@@ -20,6 +20,7 @@ import enum
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.log import LogError
@@ -178,7 +179,7 @@ class ReplicaGuard:
                     f"the leader of tablespace {self._name} cannot make sure that it still leads",
                     detail="ZooKeeper does not answer.",
                 )
-            await self._pause()
+            await self._pause(basis)
 
     def refusal(self, what: str) -> SqlError:
         """See ``Guard``."""
@@ -291,10 +292,16 @@ class ReplicaGuard:
         finally:
             self._asking = None
 
-    async def _pause(self) -> None:
+    async def _pause(self, basis: object = None) -> None:
+        """Before looking again; no longer than up to the next proof of the lease that is the basis."""
         wait: Wait[None] = Wait()
-        asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, wait.resolve, None)
-        await wait
+        if isinstance(basis, Lease):
+            basis.when_proved(partial(wait.resolve, None))
+        timer = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, wait.resolve, None)
+        try:
+            await wait
+        finally:
+            timer.cancel()
 
 
 SETTLED_S = 3.0

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.point_reads import PointRead
 from herdpy_server.store.layers import Delta
+from herdpy_server.tablespace.cluster import Basis
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.test_round_trip import without_the_short_way
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse, query
@@ -309,7 +311,8 @@ def test_a_row_that_is_not_durable_is_read_in_the_long_way(server: ThreadServer)
 class Guard:
     """Says of a replica whether it may be read, before and after."""
 
-    basis = None
+    basis: Basis | None = None
+    leads = False
 
     def __init__(self, *, before: bool, after: bool) -> None:
         self._before, self._after = before, after
@@ -319,6 +322,16 @@ class Guard:
 
     def holds(self, _level: object, _basis: object) -> bool:
         return self._after
+
+
+class LeadingGuard(Guard):
+    """That of a replica that leads, whose lease alone is asked for."""
+
+    leads = True
+
+    def __init__(self, *, after: bool) -> None:
+        super().__init__(before=False, after=not after)
+        self.basis = SimpleNamespace(valid=lambda: after)
 
 
 def test_a_replica_that_must_be_asked_is_read_in_the_long_way(
@@ -337,3 +350,6 @@ def test_a_replica_that_must_be_asked_is_read_in_the_long_way(
             for after in (True, False):
                 found = server.look(partial(look, Guard(before=before, after=after)))
                 assert found == (b"none" if before and after else None)
+        for after in (True, False):
+            found = server.look(partial(look, LeadingGuard(after=after)))
+            assert found == (b"none" if after else None)

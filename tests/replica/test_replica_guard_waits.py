@@ -52,7 +52,7 @@ def test_a_leader_whose_lease_rests_answers_with_the_next_proof(monkeypatch: pyt
             raise AssertionError("a leader asks nobody")
 
         guard = ReplicaGuard("t", lambda: LSN(1, 1), end, loop.time)
-        guard.lease = lease = Lease(0.4, 1, loop.time)
+        guard.basis = lease = Lease(0.4, 1, loop.time)
         guard.state = ReplicaState.LEADING
         lease.open()
         lease.lapsed = lambda: loop.call_later(0.002, lease.prove, loop.time(), 1)

@@ -210,7 +210,7 @@ class ClusterFacts:
         """The log of each tablespace that this node has a replica of, as it is now."""
         rows = []
         for name, replica in sorted(self._replicas.items()):
-            opened, lease, log = replica.opened, replica.guard.lease, replica.log
+            opened, lease, log = replica.opened, replica.guard.basis, replica.log
             leader = replica.guard.leader
             may_answer = None if lease is None else self._host.coordination.renewal.rests or lease.valid()
             failures = (

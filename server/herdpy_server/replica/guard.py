@@ -28,7 +28,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Clock, Lease, boottime
-from herdpy_server.tablespace.cluster import ReadLevel
+from herdpy_server.tablespace.cluster import Basis, ReadLevel
 from herdpy_sql.errors import SqlError
 
 
@@ -77,7 +77,8 @@ class ReplicaGuard:
 
     Attributes:
         state: what the replica is doing.
-        lease: the leader's, while it leads.
+        leads: whether that is leading.
+        basis: the lease of the term that it leads in; None while it does not lead.
         leader: who leads, as last heard.
         hurry: called when somebody waits for what the log has.
         report: called when it is another who cannot reach the leader.
@@ -95,8 +96,9 @@ class ReplicaGuard:
         applied: the position that the replica has applied.
         log_end: asks where the log's confirmed end is.
         """
-        self.state = ReplicaState.OPENING
-        self.lease: Lease | None = None
+        self._state = ReplicaState.OPENING
+        self.leads = False
+        self.basis: Lease | None = None
         self.leader: LeaderRecord | None = None
         self.hurry: Callable[[], object] = lambda: None
         self.report: Callable[[], object] = lambda: None
@@ -110,12 +112,16 @@ class ReplicaGuard:
         self._asking: asyncio.Task[None] | None = None
         self._waiting: list[tuple[LSN, Wait[None]]] = []
 
-    # Asked by sessions.
-
     @property
-    def basis(self) -> Lease | None:
-        """See ``Guard``: the lease of the term that this replica leads in, None while it does not lead."""
-        return self.lease
+    def state(self) -> ReplicaState:
+        return self._state
+
+    @state.setter
+    def state(self, state: ReplicaState) -> None:
+        self._state = state
+        self.leads = state is ReplicaState.LEADING
+
+    # Asked by sessions.
 
     def is_open(self, wanted: ReadLevel) -> bool:
         """See ``Guard``."""
@@ -132,11 +138,11 @@ class ReplicaGuard:
                 return self._clock() - self._fresh_s <= wanted.max_staleness_s
         return False
 
-    def holds(self, wanted: ReadLevel, basis: object) -> bool:
+    def holds(self, wanted: ReadLevel, basis: Basis | None) -> bool:
         """See ``Guard``. A lease that was dropped is never valid again."""
         if wanted.level in ("any", "at_lsn"):
             return True
-        if isinstance(basis, Lease):
+        if basis is not None:
             return basis.valid()
         # A follower has admitted it: the age of an answer counts from when it was read.
         return wanted.level == "bounded"
@@ -167,11 +173,11 @@ class ReplicaGuard:
             else:
                 await self._pause()
 
-    async def confirm(self, wanted: ReadLevel, basis: object) -> None:
+    async def confirm(self, wanted: ReadLevel, basis: Basis | None) -> None:
         """See ``Guard``."""
         until_s = self._clock() + _CONFIRM_PATIENCE_S
         while not self.holds(wanted, basis):
-            if basis is None or basis is not self.lease:
+            if basis is None or basis is not self.basis:
                 raise self._leader_changed(wanted)
             if self._clock() > until_s:
                 raise SqlError(
@@ -202,7 +208,7 @@ class ReplicaGuard:
     def leader_unreached(self, client: str) -> str:
         """See ``Guard``."""
         leader = self.leader
-        if leader is None or self.lease is not None:
+        if leader is None or self.basis is not None:
             return ""
         self.without_leader.note(client, leader)
         return leader.node if leader.sql is None else f"{leader.node} {leader.sql}"

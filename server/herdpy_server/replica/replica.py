@@ -451,7 +451,7 @@ class Replica(ReplicaBase):
             return
         log.counts = self.log_counts  # of all its terms: a metric does not begin anew
         self.log = log
-        self.guard.lease = term.lease
+        self.guard.basis = term.lease
         opened.switch_log(log, leads=True)
         self.lost = None
         self.epoch, self.takeovers = term.epoch, self.takeovers + 1
@@ -505,7 +505,7 @@ class Replica(ReplicaBase):
     def _step_down(self) -> None:
         """At once, whatever is under way: reads are refused, commits fail."""
         log, self.log = self.log, None
-        self.guard.lease = None
+        self.guard.basis = None
         self.term = None
         if self.opened is not None:
             self.opened.switch_log(self.opened.standby, leads=False)

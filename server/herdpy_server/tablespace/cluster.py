@@ -41,15 +41,27 @@ class ReadLevel(NamedTuple):
     min_lsn: LSN = START
 
 
+class Basis(Protocol):
+    """What a leader's answers rest on."""
+
+    def valid(self) -> bool:
+        """Whether nobody else can have led up to this moment: so a linearizable read ``holds``."""
+
+
 class Guard(Protocol):
     """Who may read, and when.
 
     Attributes:
         basis: what answers rest on at this moment. Who begins to read takes it, and gives it to ``holds``.
+            None: this replica leads nobody.
+        leads: whether linearizable reads may begin, as ``is_open`` says.
     """
 
     @property
-    def basis(self) -> object: ...
+    def basis(self) -> Basis | None: ...
+
+    @property
+    def leads(self) -> bool: ...
 
     def is_open(self, wanted: ReadLevel) -> bool:
         """Whether a read may begin now, with nothing to be waited for."""
@@ -62,7 +74,7 @@ class Guard(Protocol):
                 there is none, or this replica cannot be read now.
         """
 
-    def holds(self, wanted: ReadLevel, basis: object) -> bool:
+    def holds(self, wanted: ReadLevel, basis: Basis | None) -> bool:
         """Asked after a read, before the answer: whether the answer is as new as it must be.
 
         Args:
@@ -70,7 +82,7 @@ class Guard(Protocol):
                 meanwhile and won another may not answer: others may have led in between.
         """
 
-    async def confirm(self, wanted: ReadLevel, basis: object) -> None:
+    async def confirm(self, wanted: ReadLevel, basis: Basis | None) -> None:
         """As ``holds``, but waits until it can be said. SqlError as ``admit``; 40001, the leader changed."""
 
     def refusal(self, what: str) -> SqlError:

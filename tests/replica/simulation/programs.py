@@ -61,7 +61,7 @@ class Client:
 
     def _node(self) -> Node:
         nodes = self.world.nodes
-        leading = [one for one in nodes.values() if one.replica and one.replica.guard.lease is not None]
+        leading = [one for one in nodes.values() if one.replica and one.replica.guard.basis is not None]
         if leading and self.rng.random() < 0.7:  # those that believe to lead: there may be two
             return self.rng.choice(leading)
         return nodes[self.rng.choice(self.world.names)]
@@ -268,7 +268,7 @@ class NodeTrouble:
 
     def _victim(self) -> Node:
         nodes = self.world.nodes
-        leading = [one for one in nodes.values() if one.replica and one.replica.guard.lease is not None]
+        leading = [one for one in nodes.values() if one.replica and one.replica.guard.basis is not None]
         if leading and self.rng.random() < 0.7:
             return self.rng.choice(leading)
         return nodes[self.rng.choice(self.world.names)]

@@ -158,13 +158,14 @@ class Stream(Generic[R]):
             self._connection.rollback()
         self._own = False
 
-    def __iter__(self) -> Self:
+    def __iter__(self) -> Iterator[R]:
+        """The cursor, whose rows these are."""
         if not self._is_entered:
             raise ProgrammingError(
                 "rows of a stream are read within its block",
                 hint="with connection.stream(query) as rows: for row in rows: ...",
             )
-        return self
+        return self._cursor
 
     def __next__(self) -> R:
         return next(self._cursor)

@@ -86,6 +86,32 @@ def test_an_empty_table_has_nothing_to_read_ahead(tmp_path: Path) -> None:
     world.close()
 
 
+def test_leaves_have_all_entries_in_order(small: World) -> None:
+    tree = small.tree()
+    leaves = list(tree.leaves())
+    keys = sorted(small.items)
+    assert len(leaves) == tree.leaf_pages > 100
+    assert sum(rows for _, rows in leaves) == tree.entries == len(keys)
+    at = 0
+    for number, (least, rows) in enumerate(leaves):
+        assert least <= keys[at] if number else least == b""
+        assert not at or keys[at - 1] < least
+        at += rows
+
+
+@pytest.mark.parametrize("count", [0, 1, 30, 200_000])
+def test_trees_of_any_depth_have_leaves(tmp_path: Path, count: int) -> None:
+    world = World(tmp_path, {_key(nth): b"value" for nth in range(count)})
+    try:
+        tree = world.view.tree(7)
+        assert tree is not None
+        leaves = list(tree.leaves())
+        assert (len(leaves), sum(rows for _, rows in leaves)) == (tree.leaf_pages, count)
+        assert [least for least, _ in leaves] == sorted({least for least, _ in leaves})
+    finally:
+        world.close()
+
+
 def test_what_is_read_ahead_is_all_of_the_scan_and_not_too_early(
     small: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,9 @@
 
 A plan cuts a table into ranges of keys with about as many rows each, or has several tables whole, at one
 moment. The state is a ``StoreSnapshot`` of what is applied, so it has a position of its own. Where to cut is
-found by going through all keys once, in a thread, keeping one in so many: the ranges fit the real
-distribution, and the counts of their rows are exact. All snapshots are read in one thread: they are for one
-at a time.
+found in a thread, by the leaves of LMDB's tree where all rows are in it, else by going through all keys once,
+keeping one in so many: the ranges fit the real distribution, and the counts of their rows are exact. All
+snapshots are read in one thread: they are for one at a time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import asyncio
 import secrets
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -27,6 +29,7 @@ from herdpy_server.service.calls import going_down, not_there, reached, too_many
 from herdpy_server.service.leases import Leases, finished
 from herdpy_server.serving.node import ServedNode
 from herdpy_server.store import StoreSnapshot
+from herdpy_server.store.pages import PageTree
 from herdpy_server.store.segments import decoded
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table
@@ -45,6 +48,8 @@ MAX_PARTITIONS = 1024
 _LONGEST_LEASE_S = 3600.0
 _SAMPLES = 16_384
 _CUT_STEP = 1024
+_LEAVES = 16
+"""So many leaves of each partition are enough to cut there."""
 SLICE_ROWS = 16_384
 SLICE_BYTES = 1 << 20
 _STEP = 256
@@ -230,7 +235,7 @@ class Plans:
 
 
 class _Cut:
-    """Goes through the keys of a range once."""
+    """Counts the keys of a range and finds where to cut it: by LMDB's leaves, or by all keys."""
 
     def __init__(
         self, snapshot: StoreSnapshot, table: Table, low: bytes | None, high: bytes | None, wanted: int
@@ -238,13 +243,21 @@ class _Cut:
         self._snapshot, self._table = snapshot, table
         self._low, self._high, self._wanted = low, high, wanted
         self._rows = 0
-        self._every = 1  # one key in so many is kept
+        self._every = 1  # one key, or one leaf, in so many is kept
         self._kept: list[bytes] = []
+        self._before: list[int] = []  # how many rows are before a kept leaf; of keys that is known
 
     def steps(self) -> Iterator[None]:
         """A bounded piece of the work at each step."""
         if self._low is not None and self._high is not None and self._low >= self._high:
             return
+        tree = self._snapshot.tree(self._table) if self._low is self._high is None else None
+        if tree is not None and tree.leaf_pages >= _LEAVES * self._wanted:
+            with suppress(OSError):
+                yield from self._by_leaves(tree)
+            if self._rows == tree.entries:
+                return
+            self._rows, self._every, self._kept, self._before = 0, 1, [], []
         keys = self._snapshot.keys(self._table, self._low, self._high)
         while taken := list(islice(keys, _CUT_STEP)):
             self._kept += taken[-self._rows % self._every :: self._every]
@@ -254,13 +267,31 @@ class _Cut:
                 self._every *= 2
             yield
 
+    def _by_leaves(self, tree: PageTree) -> Iterator[None]:
+        for nth, (key, rows) in enumerate(tree.leaves()):
+            if nth % self._every == 0:
+                self._kept.append(key)
+                self._before.append(self._rows)
+                if len(self._kept) > _SAMPLES:
+                    self._kept, self._before = self._kept[::2], self._before[::2]
+                    self._every *= 2
+            self._rows += rows
+            if nth % _CUT_STEP == 0:
+                yield
+
     def ranges(self) -> list[Range]:
         """The partitions, as even as the kept keys allow; one without rows when there are none."""
         count = max(1, min(self._wanted, len(self._kept)))
-        cuts = [len(self._kept) * number // count for number in range(1, count)]
+        before: Sequence[int] = self._before
+        if before:
+            places = {bisect_left(before, self._rows * number // count) for number in range(1, count)}
+            cuts = sorted(places - {0, len(before)})
+        else:
+            cuts = [len(self._kept) * number // count for number in range(1, count)]
+            before = range(0, len(self._kept) * self._every, self._every)
         keys = [self._low, *(self._kept[cut] for cut in cuts), self._high]
-        rows = [0, *(cut * self._every for cut in cuts), self._rows]
-        return [Range(keys[n], keys[n + 1], rows[n + 1] - rows[n]) for n in range(count)]
+        rows = [0, *(before[cut] for cut in cuts), self._rows]
+        return [Range(keys[n], keys[n + 1], rows[n + 1] - rows[n]) for n in range(len(cuts) + 1)]
 
 
 def _table(catalog: Catalog, name: str) -> Table:

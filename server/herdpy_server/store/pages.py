@@ -2,7 +2,7 @@
 
 Below ``disk``. LMDB maps its file, and a scan of what is not in memory would wait for each of its pages in
 turn. A branch page names its leaves in the order of their keys, so a scan can have them read ahead, wherever
-in the file they are.
+in the file they are. And a table is cut into ranges of keys, with the number of rows in each, by its leaves.
 
 A tree is of one state of LMDB, and never changes while somebody reads that state. Pages are as LMDB 0.9
 writes them (mdb.c: MDB_page, MDB_node, MDB_db), in this machine's byte order.
@@ -10,10 +10,13 @@ writes them (mdb.c: MDB_page, MDB_node, MDB_db), in this machine's byte order.
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import struct
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 _DB = struct.Struct("=IHHQQQQQ")  # padding, flags, depth, branch, leaf and overflow pages, entries, root
@@ -36,6 +39,7 @@ class Pages:
     """The file of an environment, read beside LMDB's map of it."""
 
     _file = -1
+    _map: mmap.mmap | bytes = b""
 
     def __init__(self, path: Path, page_bytes: int) -> None:
         """OSError when the file cannot be opened."""
@@ -46,8 +50,19 @@ class Pages:
         """A page."""
         return os.pread(self._file, self._bytes, number * self._bytes)
 
+    def read_count(self, number: int) -> int:
+        """How many nodes a page has. OSError."""
+        at, mapped = number * self._bytes, self._map
+        if at + self._bytes > len(mapped):
+            self._map = mapped = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
+            if at + self._bytes > len(mapped):
+                raise OSError(errno.EIO, "the file is shorter than its tree")
+        (lower,) = _LOWER.unpack_from(mapped, at)
+        return int(lower - _HEADER_BYTES) >> 1
+
     def close(self) -> None:
         """Nothing is read any more."""
+        self._map = b""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -65,13 +80,36 @@ class Pages:
 
 
 class PageTree:
-    """The tree of one named database in one state. For one thread at a time."""
+    """The tree of one named database in one state. For one thread at a time.
+
+    Attributes:
+        leaf_pages: how many leaves there are. ``entries``: how many entries they have together.
+    """
 
     def __init__(self, pages: Pages, record: bytes) -> None:
         """``record``: what LMDB's main database has under the name."""
         self._pages = pages
-        _, _, self._depth, _, _, _, _, self._root = _DB.unpack(record)
+        _, _, self._depth, _, self.leaf_pages, _, self.entries, self._root = _DB.unpack(record)
         self._branches: dict[int, _Branch] = {}
+
+    def leaves(self) -> Iterator[tuple[bytes, int]]:
+        """The leaves in the order of their keys: where each begins, and how many entries it has. OSError.
+
+        It begins with a key that none of its own is below, and all of those of the leaf before are; the first
+        with none.
+        """
+        if self._depth:
+            yield from self._leaves_under(self._root, self._depth, b"")
+
+    def _leaves_under(self, number: int, depth: int, least: bytes) -> Iterator[tuple[bytes, int]]:
+        if depth == 1:
+            yield least, self._pages.read_count(number)
+            return
+        for key, child in zip(*self._branch(number), strict=True):
+            if depth == 2:
+                yield key or least, self._pages.read_count(child)
+            else:
+                yield from self._leaves_under(child, depth - 1, key or least)
 
     def want(self, key: bytes) -> bytes | None:
         """Have the system read the leaves from that of ``key`` on that are under the same branch.

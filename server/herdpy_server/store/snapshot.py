@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from herdpy.log.lsn import LSN, START
 from herdpy_server.store.disk import DiskView
 from herdpy_server.store.layers import Chain, Item, Layer, Missing, find, overlay, showing
+from herdpy_server.store.pages import PageTree
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Index, Table
 
@@ -152,6 +153,10 @@ class StoreSnapshot:
         if (high is None or count is not None) and self._is_plain(table):
             return islice(self.disk.values(table.id, low), count)
         return (image for _, image in self.scan(table, low, high))
+
+    def tree(self, table: Table) -> PageTree | None:
+        """LMDB's tree of a table's rows, by their keys; None where it is not all, or cannot be read."""
+        return self.disk.tree(table.id) if self._is_plain(table) else None
 
     def _is_plain(self, table: Table) -> bool:
         """Whether all rows are in LMDB, under their own keys."""

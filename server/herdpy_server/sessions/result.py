@@ -237,7 +237,7 @@ class Pieces(Protocol):
     """Where a delivery takes rows from."""
 
     def prefer(self, form: RowForm) -> None:
-        """Rows that are not asked for yet had better come with their bytes in this form."""
+        """Rows that are not requested yet had better come with their bytes in this form."""
 
     async def next(self) -> Result | None:
         """The next rows, at least one; None once there are no more."""
@@ -296,7 +296,7 @@ class RowStream:
         self._form = form
 
     async def _next(self) -> tuple[pa.RecordBatch | None, EncodedRows | None]:
-        """The next batch, with its bytes where they were preferred when the query was asked for."""
+        """The next batch, with its bytes where they were preferred when the query began."""
         if self._answer is None and self._encoded is None:
             if self._form is None:
                 self._answer = await self._asked.answer()
@@ -384,7 +384,7 @@ class Delivery:
         self._pieces.prefer(form)
 
     def take_over(self) -> Pieces:
-        """The rows themselves, for who delivers them otherwise; this delivery is done with."""
+        """The rows themselves, to be delivered otherwise; this delivery is done with."""
         self._is_over = True
         self._result.stream = None
         return self._pieces

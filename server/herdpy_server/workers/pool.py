@@ -78,7 +78,7 @@ class WorkerPool:
         self._scheduler = WorkerScheduler(loop, start, settings, self.counts, self._worker_gone)
         store.columns.on_flush = self._journal.flushed
 
-    # What there is, for who watches.
+    # What there is, for metrics.
 
     @property
     def workers(self) -> set[WorkerProcess]:

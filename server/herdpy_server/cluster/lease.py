@@ -9,7 +9,7 @@ knows. Writes are ordered by ZooKeeper's leader, so one that succeeds shows that
 when it was sent; as long as the session lives, so do all of its ephemeral znodes, the ``leader`` znodes
 among them, which nobody but their owner deletes. One write proves it for all leaders of this node. Nothing
 is written while this node leads nothing, nor while nobody has asked for a lease for a while: then leases
-lapse, and the next one who asks waits for a write.
+lapse, and the next question waits for a write.
 
 The tablespace's replica recovers the log with the term's epoch, then awaits ``alone()`` before it
 acknowledges or answers anything.
@@ -94,7 +94,7 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """As :meth:`valid`, for who only looks on: it is not a question."""
+        """As :meth:`valid`, for a look that is not a question."""
         return self._clock() < self._until_s
 
     def when_proved(self, call: Callable[[], object]) -> None:

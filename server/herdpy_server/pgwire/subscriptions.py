@@ -1,6 +1,6 @@
 """Streams of messages to other nodes, over connections to PostgreSQL's port instead of gRPC.
 
-A gRPC call judges who asks, and offers its stream: the caller gets a ticket, connects, and sends the ticket
+A gRPC call judges the caller, and offers its stream: the caller gets a ticket, connects, and sends the ticket
 in its start-up packet (``frontend.SubscribeRequest``, after TLS where that is wanted). The call's later
 messages go to that connection as CopyData, which costs both sides a third of what gRPC does. A ticket is good
 for one connection, and as long as its call. Where no connection is, or it broke, the call sends its messages

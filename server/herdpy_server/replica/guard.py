@@ -81,8 +81,8 @@ class ReplicaGuard:
         basis: the lease of the term that it leads in; None while it does not lead.
         leader: who leads, as last heard.
         hurry: called when somebody waits for what the log has.
-        report: called when it is another who cannot reach the leader.
-        without_leader: who that is.
+        report: called when it is another client that cannot reach the leader.
+        without_leader: those clients.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class ReplicaGuard:
             timer.cancel()
 
     async def _freshen(self) -> None:
-        """Learn where the log ends, and get there; those who want it at the same time share the question."""
+        """Learn where the log ends, and get there; all that want it at the same time share the question."""
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask(), name="freshness")
         wait: Wait[None] = Wait()
@@ -294,7 +294,7 @@ class ReplicaGuard:
                 self._fresh_s = max(self._fresh_s, asked_s)
         except (LogError, BookKeeperError) as error:
             logger.debug("the log's end is not known", extra={"reason": str(error)})
-            await asyncio.sleep(_LOOK_AGAIN_S)  # nobody answers: who waits looks at its own time
+            await asyncio.sleep(_LOOK_AGAIN_S)  # nobody answers: waiting reads look at their own time
         finally:
             self._asking = None
 
@@ -364,7 +364,7 @@ class ClientsWithoutLeader:
 
     def _forget(self) -> None:
         now = self._clock()
-        self._said = {who: said for who, said in self._said.items() if now - said[1] < FORGOTTEN_S}
+        self._said = {client: said for client, said in self._said.items() if now - said[1] < FORGOTTEN_S}
         self._later = None
         if self._said:
             self._forget_later()

@@ -14,7 +14,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import herdpy
 from herdpy.log.lsn import LSN
+from herdpy.testing.process import await_until
 from herdpy_spark.access import find
+from herdpy_spark.cdc.command import ChangesRequest
+from herdpy_spark.cdc.command import follow as follow_changes
 from herdpy_spark.feed.driver import FeedDriver, newest_table
 from herdpy_spark.feed.table import FeedShape
 from herdpy_spark.log import ledgers
@@ -165,4 +168,44 @@ def test_a_fold_by_key_is_the_table_also_across_a_leaders_kill(cluster, sql):
     assert len(ledgers_seen) > 1  # those of one leader and of the next
     for statement in (*(f"DROP TABLE {name}" for name in NAMES), "DROP SCHEMA app", "DROP SCHEMA aside"):
         sql(statement)
+    ledgers.close_clients()
+
+
+def test_a_file_of_changes_goes_on_when_the_leader_is_killed(cluster, sql, new_name, tmp_path):
+    name, out, stop = new_name(), tmp_path / "out.jsonl", threading.Event()
+    sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v TEXT)")
+    request = ChangesRequest(
+        url=cluster.url, user=None, password=None, table=name, starting="earliest", form="json", to=str(out),
+        registry=None, name=None, on_trimmed="error", lease=None, forever=True,
+    )  # fmt: skip
+    runs = []
+    thread = threading.Thread(target=lambda: runs.append(follow_changes(request, stop, print)))
+
+    def write(numbers):
+        for number in numbers:
+            sql(f"INSERT INTO {name} VALUES (%s, 'v')", (number,))
+            if number % 4 == 3:
+                sql(f"UPDATE {name} SET id = -id WHERE id = %s", (number - 1,))
+
+    def has(number):
+        return lambda: out.exists() and f'"key":{{"id":{number}}}' in out.read_text()
+
+    thread.start()
+    try:
+        write(range(1, 21))
+        assert await_until(has(20), 60.0)
+        leader = cluster.await_leader()
+        cluster.kill(leader)
+        try:
+            write(range(21, 61))
+            assert await_until(has(60), 60.0)
+        finally:
+            cluster.start(leader)
+    finally:
+        stop.set()
+        thread.join()
+    assert [run.position is not None for run in runs] == [True]
+    rows = {}
+    fold(rows, map(json.loads, out.read_text().splitlines()))
+    assert values(rows) == sorted(map(tuple, sql(f"SELECT id, v FROM {name}")), key=repr)
     ledgers.close_clients()

@@ -197,7 +197,7 @@ class Block:
         self._keys: list[bytes | None] = []
         self._afters: list[bytes | None] = []
         self._befores: list[bytes | None] = []
-        self._other_keys: list[bytes | None] = []
+        self._other_keys: dict[int, bytes] = {}
         self._owners: list[int] = []
         self._positions: list[int] = []
         self._origins: list[Origin] = []
@@ -222,6 +222,8 @@ class Block:
         other_key: bytes | None = None,
     ) -> None:
         """Add a change of a row, as its key and images stand in the log."""
+        if other_key is not None:
+            self._other_keys[len(self._ops)] = other_key
         if self._next is not None:
             self._origins.append(self._next)
             self._next = None
@@ -229,7 +231,6 @@ class Block:
         self._keys.append(key)
         self._afters.append(after)
         self._befores.append(before)
-        self._other_keys.append(other_key)
         self._owners.append(len(self._origins) - 1)
         self._positions.append(position)
         self.nbytes += len(after or b"") + len(before or b"")
@@ -254,13 +255,17 @@ class Block:
                 key=self._structs(self._keys, key_columns),
                 after=self._structs(self._afters, image_columns),
                 before=self._structs(self._befores, image_columns),
-                other_key=self._structs(self._other_keys, key_columns),
+                other_key=self._moved(),
                 origins=self._origins,
                 owners=np.array(self._owners, np.int32),
                 positions=np.array(self._positions, np.int64),
                 schemas=self._schemas,
             ),
         )
+
+    def _moved(self) -> Structs | None:
+        keys = self._other_keys
+        return self._structs([keys.get(at) for at in range(len(self))], key_columns) if keys else None
 
     def _structs(self, values: list[bytes | None], decode: Any) -> Structs | None:
         there = [value for value in values if value is not None]
@@ -367,7 +372,7 @@ class ChangeReader:
                     yield from self._loaded(record, origin, position)
                 elif self._all:
                     self._row(record, position)
-            position += _changes_of(record)
+            position += _changes_of(record) if kind in _MANY else 1
             if len(self._block) >= MAX_ROWS or self._block.nbytes >= MAX_BYTES:
                 yield from self._flush(origin)
 
@@ -502,6 +507,9 @@ class ChangeReader:
     def _table(self) -> Table:
         assert self._followed.table is not None
         return self._followed.table
+
+
+_MANY = frozenset(TYPES[one] for one in (InsertBatch, LoadBatch, Update))
 
 
 def _changes_of(record: Record) -> int:

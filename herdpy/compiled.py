@@ -63,7 +63,7 @@ def _chosen() -> tuple[Implementation, str]:
         path = os.path.join(root, source)
         if stat is not None and _stat(path) != stat:
             return "pure", f"{source} has changed since it was compiled: run make compiled again"
-        if not os.path.exists(path.removesuffix(".py") + EXTENSION_SUFFIXES[0]):
+        if not any(os.path.exists(path.removesuffix(".py") + suffix) for suffix in EXTENSION_SUFFIXES):
             return "pure", f"{source} was compiled for another Python than {sys.version.split()[0]}"
     return "compiled", ""
 

@@ -82,6 +82,13 @@ def test_sources_run_once_one_has_changed(package: Path) -> None:
     assert reason == "herdpy/hot.py has changed since it was compiled: run make compiled again"
 
 
+def test_a_binary_of_any_suffix_that_python_takes_is_one(package: Path) -> None:
+    """An interpreter for debugging has a suffix of its own, and takes the usual one after it."""
+    _compile(package)
+    (package / f"hot{EXTENSION_SUFFIXES[0]}").rename(package / f"hot{EXTENSION_SUFFIXES[-1]}")
+    assert _asked(package) == ("compiled", "", "binary")
+
+
 def test_binaries_of_another_python_are_left_alone(package: Path) -> None:
     _compile(package)
     (package / f"hot{EXTENSION_SUFFIXES[0]}").rename(package / "hot.cpython-39-x86_64-linux-gnu.so")

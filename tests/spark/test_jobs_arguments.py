@@ -90,6 +90,20 @@ def _words(line: str) -> list[str]:
         (["bulk-load", "--table", "t", "a.csv", "--key", "id"], "--key and --type are for --create"),
         (["bulk-load", "--table", "t", "a.csv", "--max-bad", "1"], "--max-bad is for --quarantine"),
         (["bulk-load", "--table", "t", "a.csv", "--jdbc-url", "jdbc:x"], "and no paths"),
+        (
+            ["bulk-load", "--table", "t", "a.csv", "--option", "Mode=DROPMALFORMED"],
+            "Mode contradicts",
+        ),
+        (["bulk-load", "--table", "t", "a.csv", "--option", "inferSchema=true"], "types are the table's"),
+        (
+            ["bulk-load", "--table", "t", "a.csv", "--null", "x", "--option", "nullvalue=y"],
+            "give one of them",
+        ),
+        (["bulk-load", "--table", "t", "a.csv", "--columns", "a,b"], "--columns is for CSV without a header"),
+        (
+            ["bulk-load", "--table", "t", "--jdbc-url", "jdbc:x", "--jdbc-table", "t", "--option", "query=q"],
+            "contradicts the job: give --jdbc-table",
+        ),
         (["verify"], "required: --export"),
     ],
 )
@@ -191,17 +205,16 @@ def test_the_kind_of_source_is_told_by_the_names_of_files():
 
 def test_another_databases_driver_and_password_are_known(monkeypatch):
     monkeypatch.setenv("HERDPY_JDBC_PASSWORD", "secret")
-    found = loading.jdbc("jdbc:postgresql://pg/shop", "t", {"fetchsize": "9"}).options
-    assert found == {
-        "url": "jdbc:postgresql://pg/shop",
-        "dbtable": "t",
+    found = loading.jdbc("jdbc:postgresql://pg/shop", "t", {"fetchsize": "9"})
+    assert found.paths == ("jdbc:postgresql://pg/shop", "t")
+    assert found.options == {
         "driver": "org.postgresql.Driver",
         "password": "secret",
         "fetchsize": "9",
     }
     assert loading.jdbc("jdbc:mysql://m/shop", "t", {"driver": "x", "password": "y"}).options["driver"] == "x"
     monkeypatch.delenv("HERDPY_JDBC_PASSWORD")
-    assert set(loading.jdbc("jdbc:rare:x", "t", {}).options) == {"url", "dbtable"}
+    assert loading.jdbc("jdbc:rare:x", "t", {}).options == {}
 
 
 def schema_of(**columns: DataType) -> StructType:

@@ -18,7 +18,8 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from herdpy_spark.jobs import loading
+from herdpy_spark.jobs import bulk_load, loading
+from herdpy_spark.jobs.job import JobRun, UsageError, job_parser
 from tests.spark.staged import staged_ledgers
 
 
@@ -171,6 +172,39 @@ def test_a_load_job_changes_no_value_without_a_word(spark):
     for select in REFUSED:
         _, reason = checked(select)
         assert " is no " in str(reason), select
+
+
+def test_a_job_takes_a_file_without_a_header_and_sets_bad_text_aside(spark, sql, cluster, new_name, tmp_path):
+    table, mood = f"app.{new_name()}", new_name("mood")
+    sql("CREATE SCHEMA IF NOT EXISTS app")
+    sql(f"CREATE TYPE app.{mood} AS ENUM ('new', 'old')")
+    sql(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, twice INT GENERATED ALWAYS AS (2 * id) STORED, n INT[], "
+        f"g INT[][], v VECTOR(2), d INTERVAL, m app.{mood})"
+    )
+    file = tmp_path / "rows.csv"
+    file.write_text(
+        "1;{1,NULL,3};[[1,2],[3,4]];[1,2.5];1 day;new\n"
+        "2;;;;;\n3;{x};;;;\n4;;{{1},{2,3}};;;\n5;;;[1];;\n6;;;;soon;\n7;;;;;lost\n"
+    )
+
+    def load(*more):
+        argv = ["--url", cluster.url, "--table", table, str(file), "--option", "sep=;", *more]
+        arguments = job_parser(bulk_load.JOB).parse_args([*argv, "--quarantine", str(tmp_path / "bad")])
+        this = JobRun(arguments, {}, lambda line: None, lambda: spark)
+        bulk_load.run(this)
+        return this.report
+
+    report = load("--option", "HEADER=false")
+    assert (report["inserted"], report["bad"]) == (2, 5)
+    assert sql(f"SELECT id, twice, n::text, g::text, v::text, d::text, m::text FROM {table} ORDER BY id") == [
+        (1, 2, "{1,NULL,3}", "{{1,2},{3,4}}", "[1,2.5]", "1 day", "new"),
+        (2, 4, None, None, None, None, None),
+    ]
+    reasons = sorted(row.reason for row in spark.read.json(report["quarantine"]).collect())
+    assert [one.partition(":")[0] for one in reasons] == [f"column {name}" for name in "dgmnv"]
+    with pytest.raises(UsageError, match="the file has 6 columns, and 2 are named: id, n"):
+        load("--option", "header=false", "--columns", "id,n")
 
 
 def test_upsert_replaces_and_adds(spark, sql, write, accounts):

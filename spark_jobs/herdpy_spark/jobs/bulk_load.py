@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdpy_spark.jobs import loading
-from herdpy_spark.jobs.database import load_outcome
+from herdpy_spark.jobs.database import JobDatabase, load_outcome
 from herdpy_spark.jobs.exporting.generations import for_spark
 from herdpy_spark.jobs.job import (
     JobError,
@@ -28,9 +29,12 @@ from herdpy_spark.jobs.job import (
     source_options,
 )
 from herdpy_spark.jobs.running import main
+from herdpy_sql.staged import staged_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from herdpy_sql.catalog import Table
 
 MODES = ("append", "overwrite", "upsert", "ignore", "delete")
 
@@ -49,6 +53,14 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         f" --option user=NAME, and ${loading.JDBC_PASSWORD_VARIABLE}",
     )
     what.add_argument("--jdbc-table", metavar="TABLE", help='a table there, or "(SELECT ...) t"')
+    what.add_argument(
+        "--columns",
+        type=names,
+        default=(),
+        metavar="COL,...",
+        help="names of a CSV's columns, in order, where it has no header (--option header=false);"
+        " else those of the table",
+    )
     where = parser.add_argument_group("where to")
     where.add_argument("--table", required=True, help="the table")
     where.add_argument(
@@ -88,8 +100,13 @@ def source_of(arguments: argparse.Namespace) -> loading.LoadSource:
     if arguments.null is not None:
         if kind != loading.CSV:
             raise UsageError("--null is for CSV")
-        options.setdefault("nullValue", arguments.null)
-    return loading.LoadSource(kind, tuple(map(for_spark, arguments.paths)), options)
+        if any(name.lower() == "nullvalue" for name in options):
+            raise UsageError("--null and --option nullValue: give one of them")
+        options["nullValue"] = arguments.null
+    source = loading.LoadSource(kind, tuple(map(for_spark, arguments.paths)), options, arguments.columns)
+    if arguments.columns and source.has_header:
+        raise UsageError("--columns is for CSV without a header: --option header=false")
+    return source
 
 
 def _by_name(paths: list[str]) -> str:
@@ -125,6 +142,9 @@ def run(this: JobRun) -> None:
         if this.dry:
             return
     table = this.spark.read.format("herdpy").options(**options).load().schema
+    definition = JobDatabase(base, arguments.table).definition
+    if not source.has_header and not source.columns:
+        source = replace(source, columns=_in_order(definition))
     rows = source.rows(this.spark).drop(*arguments.drop)
     columns = loading.columns_of(rows.columns, table, dict(arguments.rename))
     this.report["columns"] = columns
@@ -132,7 +152,8 @@ def run(this: JobRun) -> None:
         this.report["plan"] = {"statement": None, "columns": columns}
         this.note(f"would load columns {', '.join(columns)} into {arguments.table}")
         return
-    fitting = loading.checked(rows, table, columns)
+    types = {one.name: one.type for one in definition.columns if not one.dropped}
+    fitting = loading.checked(rows, table, columns, types)
     wanted = _without_bad(this, fitting, load_id) if arguments.quarantine else loading.strict(fitting)
     if arguments.partitions:
         wanted = wanted.repartition(arguments.partitions)
@@ -143,6 +164,11 @@ def run(this: JobRun) -> None:
     else:
         writer.option("mode", arguments.mode).mode("append").save()
     this.note(f"loaded: {_outcome(this, options, load_id, wanted.columns)}")
+
+
+def _in_order(table: Table) -> tuple[str, ...]:
+    """The columns that a file without a header has: all, as COPY takes them, but generated ones."""
+    return tuple(table.columns[at].name for at in staged_positions(table, keys_only=False))
 
 
 def _create(this: JobRun, source: loading.LoadSource, base: dict[str, str]) -> None:

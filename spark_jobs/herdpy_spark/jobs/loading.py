@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_spark.jobs.exporting.rows import TIMES, quoted
 from herdpy_spark.jobs.job import JobError, UsageError
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
+
+    from herdpy_sql.types import SqlType
 
 
 CSV = "csv"
@@ -52,7 +56,25 @@ def jdbc(url: str, table: str, options: dict[str, str]) -> LoadSource:
     options = ({"password": password} if password else {}) | options
     named = _DRIVERS.get(url.removeprefix("jdbc:").partition(":")[0])
     driver = {"driver": named} if named is not None else {}
-    return LoadSource(JDBC, (), {"url": url, "dbtable": table, **driver, **options})
+    return LoadSource(JDBC, (url, table), driver | options)
+
+
+_RECORDS = {
+    "mode": "a damaged record ends the load, or is set aside by --quarantine",
+    "columnnameofcorruptrecord": "it names that column itself",
+    "path": "paths are arguments",
+}
+_OURS: dict[str, dict[str, str]] = {
+    CSV: _RECORDS | {"inferschema": "types are the table's, or those of --type"},
+    JSON: _RECORDS,
+    PARQUET: {"path": "paths are arguments"},
+    JDBC: {
+        "url": "it is --jdbc-url",
+        "dbtable": "it is --jdbc-table",
+        "query": "give --jdbc-table '(SELECT ...) t'",
+    },
+}
+"""Options of Spark's readers, in lower case, that a job gives itself, and why nobody else does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +83,33 @@ class LoadSource:
 
     Attributes:
         kind: one of ``KINDS``.
-        paths: of files; none for JDBC.
-        options: of Spark's reader; they come after our own.
+        paths: of files; for JDBC its URL and the table.
+        options: of Spark's reader; they come after our own. UsageError for one that is ours to give.
+        columns: names for those of a CSV without a header, in order; none where Spark is to name them.
     """
 
     kind: str
     paths: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.options:
+            if (why := _OURS[self.kind].get(name.lower())) is not None:
+                raise UsageError(f"--option {name} contradicts the job: {why}")
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the source names its columns."""
+        given = {name.lower(): value for name, value in self.options.items()}
+        return self.kind != CSV or given.get("header", "true").strip().lower() == "true"
 
     def inferred(self, spark: SparkSession) -> StructType:
         """The columns, with types that fit what is there."""
-        reader = spark.read.options(**self._defaults(), **self.options)
+        reader = spark.read.options(**self._defaults() | self.options)
         if self.kind == CSV:
-            return reader.option("inferSchema", "true").csv(list(self.paths)).schema
+            found = reader.option("inferSchema", "true").csv(list(self.paths)).schema
+            return self._named(found.fieldNames(), found)
         if self.kind == JSON:
             return reader.json(list(self.paths)).schema
         return self.rows(spark).schema
@@ -81,8 +117,9 @@ class LoadSource:
     def names(self, spark: SparkSession) -> list[str]:
         """The names of the columns. JSON's are those that any of its records has."""
         if self.kind == CSV:
-            reader = spark.read.options(**self._defaults(), **self.options)
-            return reader.option("inferSchema", "false").csv(list(self.paths)).columns
+            reader = spark.read.options(**self._defaults() | self.options)
+            found = reader.option("inferSchema", "false").csv(list(self.paths)).schema
+            return self._named(found.fieldNames(), found).names
         return self.inferred(spark).names
 
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -90,14 +127,34 @@ class LoadSource:
         if self.kind == PARQUET:
             return spark.read.options(**self.options).parquet(*self.paths)
         if self.kind == JDBC:
-            return spark.read.format("jdbc").options(**self.options).load()
+            url, table = self.paths
+            return spark.read.format("jdbc").options(url=url, dbtable=table, **self.options).load()
         from pyspark.sql.types import StringType, StructField, StructType
 
         fields = [StructField(name, StringType()) for name in (*self.names(spark), CORRUPT)]
         reader = spark.read.schema(StructType(fields)).options(
-            **self._defaults(), **self.options, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT
+            **self._defaults() | self.options, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT
         )
         return reader.csv(list(self.paths)) if self.kind == CSV else reader.json(list(self.paths))
+
+    def _named(self, given: Sequence[str], schema: StructType) -> StructType:
+        """The columns with the names that this source has for them; UsageError: there are more, or fewer."""
+        from pyspark.sql.types import StructField, StructType
+
+        if not self.columns:
+            return schema
+        if len(given) != len(self.columns):
+            raise UsageError(
+                f"the file has {len(given)} columns, and {len(self.columns)} are named: "
+                f"{', '.join(self.columns)}",
+                hint="--columns COL,... names those of a file without a header, in order.",
+            )
+        return StructType(
+            [
+                StructField(name, one.dataType, one.nullable)
+                for name, one in zip(self.columns, schema.fields, strict=True)
+            ]
+        )
 
     def _defaults(self) -> dict[str, str]:
         if self.kind == CSV:
@@ -105,6 +162,7 @@ class LoadSource:
         return {"primitivesAsString": "false"} if self.kind == JSON else {}
 
 
+_READ_AS_TEXT = frozenset({Base.ARRAY, Base.ENUM, Base.INTERVAL, Base.JSONB, Base.MACADDR, Base.VECTOR})
 REASON = "__reason"
 SQL_TYPE = "herdpy.type"
 """Metadata of a column of the data source: its type in SQL."""
@@ -149,8 +207,17 @@ def columns_of(source: Sequence[str], table: StructType, renamed: Mapping[str, s
     return found
 
 
-def checked(rows: DataFrame, table: StructType, columns: Mapping[str, str]) -> DataFrame:
-    """The table's columns that ``columns`` names, the whole record as ``__source``, and ``REASON``."""
+def checked(
+    rows: DataFrame,
+    table: StructType,
+    columns: Mapping[str, str],
+    types: Mapping[str, SqlType] | None = None,
+) -> DataFrame:
+    """The table's columns that ``columns`` names, the whole record as ``__source``, and ``REASON``.
+
+    Args:
+        types: SQL types of the table's columns; text for types that Spark has not is read by their rules.
+    """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StringType
 
@@ -162,6 +229,9 @@ def checked(rows: DataFrame, table: StructType, columns: Mapping[str, str]) -> D
             values.append(value.alias(one.name))
             is_text = isinstance(rows.schema[columns[one.name]].dataType, StringType)
             reasons.append(_reason(given, value, one, is_text=is_text))
+            type_ = (types or {}).get(one.name)
+            if type_ is not None and type_.base in _READ_AS_TEXT and _is_read(rows, columns, one):
+                reasons.append(_misread(value, one.name, type_))
     if CORRUPT in rows.columns:
         broken = sql.col(CORRUPT).isNotNull()
         reasons.insert(0, sql.when(broken, sql.lit("the record is damaged, or has another number of fields")))
@@ -202,8 +272,10 @@ def _value(given: Column, source: StructField, target: StructField) -> Column:
     from pyspark.sql import functions as sql
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
+    if isinstance(target.dataType, ArrayType):
+        return _array(given, source, target)
     if isinstance(source.dataType, ArrayType | MapType | StructType):
-        return sql.to_json(given)
+        return sql.to_json(given, TIMES)
     if isinstance(target.dataType, StringType):
         return given.cast("string")
     if isinstance(source.dataType, StringType) and isinstance(target.dataType, BinaryType):
@@ -217,6 +289,45 @@ def _value(given: Column, source: StructField, target: StructField) -> Column:
     value = given.try_cast(target.dataType)
     kept = _kept(given, value, source, target)
     return value if kept is None else sql.when(kept, value)
+
+
+def _array(given: Column, source: StructField, target: StructField) -> Column:
+    """Arrays of the same elements as they are; others as SQL's or JSON's text, for the type's own rules."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import ArrayType, StringType
+
+    if source.dataType.simpleString() == target.dataType.simpleString():
+        return given
+    if isinstance(source.dataType, ArrayType):
+        return sql.to_json(given, TIMES)
+    if isinstance(source.dataType, StringType):
+        return sql.trim(given)
+    return sql.lit(None).cast("string")
+
+
+def _is_read(rows: DataFrame, columns: Mapping[str, str], target: StructField) -> bool:
+    """Whether a column of the table is given text that only its type's rules read."""
+    from pyspark.sql.types import ArrayType
+
+    source = rows.schema[columns[target.name]].dataType
+    is_array = isinstance(target.dataType, ArrayType)
+    return not is_array or source.simpleString() != target.dataType.simpleString()
+
+
+def _misread(value: Column, name: str, type_: SqlType) -> Column:
+    """Why a text is no value of a type; NULL where it is one."""
+    from pyspark.sql import functions as sql
+
+    def misread(text: str | None) -> str | None:
+        from herdpy_sql.values import input_converter
+
+        try:
+            input_converter(type_)(text)
+        except SqlError as error:
+            return f"column {name}: {error.message}"
+        return None
+
+    return sql.udf(misread, "string", useArrow=False)(value)
 
 
 def _kept(given: Column, value: Column, source: StructField, target: StructField) -> Column | None:

@@ -494,8 +494,8 @@ def failing_commits(
                 server.look(lambda: break_log(server, patch, outcome))
             for name, values in statements:
                 said += wire.ask(bind(values, statement=name), describe(), execute(), SYNC)
-        said += wire.ask(query("SELECT * FROM t"))
         running = server.look(lambda: [(one.is_running, one.status) for one in server.database.sessions])
+        said += wire.ask(query("SELECT * FROM t"))
     return [*((one.kind, known(one)) for one in said), running]
 
 

@@ -94,7 +94,7 @@ ENTRIES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("log", DeliveredCommit, ("flush_for", "_wake_background", "_next_group", "_written")),
     (_DISK, FileLedgerWriter, ("sync",)),
     ("apply", Tablespace, ("acknowledge",)),
-    ("answer", queries, ("_send_alone",)),
+    ("answer", queries, ("_send_alone", "_answer_logged")),
     ("answer", ClientConnection, ("write",)),
 )
 """Where stages begin: the stage, a class or module, and functions of it. "execute" begins with each plan."""

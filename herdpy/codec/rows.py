@@ -56,6 +56,7 @@ the rest           the elements that are not NULL, in order: one slot each where
 encoding of each column, as source, makes one straight-line function of all (a value that does not fit is
 looked for only after that function failed); what to unpack, and where each column's bytes are, makes a
 function for images of the newest layout, and one more for each older layout that comes along.
+``make_patcher`` writes one that changes some columns of an image and leaves its other bytes as they are.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ import functools
 import math
 import reprlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -93,6 +94,7 @@ VARIABLE = frozenset(kind for kind, facts in KIND_FACTS.items() if facts.is_vari
 
 Encoder = Callable[[Sequence[Datum]], bytes]
 Decoder = Callable[[bytes], tuple[Datum, ...]]
+Patcher = Callable[[bytes, Sequence[Datum]], bytes]
 
 #: What an expression of a codec raises when a value does not fit.
 ERRORS = (struct.error, ValueError, TypeError, AttributeError, ArithmeticError)
@@ -403,13 +405,55 @@ def _refuse_row(fields: Sequence[Field], values: Sequence[Datum]) -> NoReturn:
     raise ValueError("the variable columns of a row exceed 4 GiB together")
 
 
+def make_patcher(fields: tuple[Field, ...], positions: Sequence[int]) -> Patcher | None:
+    """Write patch(image, values): the image with the ``values`` of these columns, as ``encode`` makes it.
+
+    It gives no bytes where the whole row must be encoded: of an older layout, where one of the columns is or
+    becomes NULL, and where a value or the image is wrong. None where a column has no slot of its own.
+    """
+    if not positions or any(fields[p].kind in VARIABLE for p in positions):
+        return None
+    count, header = len(fields), 2 + bitmap_width(len(fields))
+    starts = [header]
+    for field in fields:
+        starts.append(starts[-1] + KIND_FACTS[field.kind].width)
+    last = max((i for i, field in enumerate(fields) if field.kind in VARIABLE), default=None)
+    size = f"{starts[-1]}" if last is None else f"{starts[-1]} + end_of(image, {starts[last]})[0]"
+    nulls = [f"v{p} is None or image[{2 + p // 8}] & {1 << p % 8}" for p in positions]
+    encodings = [_encoding(p, fields[p].kind, "") for p in positions]
+    pieces, at = [], 0
+    for p, encoding in sorted(zip(positions, encodings, strict=True), key=lambda one: one[0]):
+        pieces += [f"image[{at}:{starts[p]}]", f"pack{p}({encoding.argument})"]
+        at = starts[p + 1]
+    body = [
+        *(f"v{p} = values[{p}]" for p in positions),
+        "try:",
+        f"    if image[:2] != count or {' or '.join(nulls)} or len(image) != {size}:",
+        "        return empty",
+        *(f"    {line}" for encoding in encodings for line in encoding.lines),
+        f"    return {' + '.join(pieces)} + image[{at}:]",
+        "except errors:",
+        "    return empty",
+    ]
+    namespace = _encoding_names(fields) | {
+        "count": struct.pack("<H", count),
+        "end_of": struct.Struct("<I").unpack_from,
+        "errors": (*ERRORS, IndexError),
+        **{f"pack{p}": struct.Struct("<" + KIND_FACTS[fields[p].kind].slot).pack for p in positions},
+    }
+    return compile_function("patch_row", "image, values", body, namespace)
+
+
 # Rows of images.
 
 
 def make_decoder(fields: tuple[Field, ...], positions: tuple[int, ...]) -> Decoder:
-    """Return a decoder of the newest layout, which makes one for each older layout it meets."""
+    """Return a decoder of the newest layout, which makes one for each older layout it meets.
+
+    A position of -1 stands for None.
+    """
     for position in positions:
-        if not 0 <= position < len(fields):
+        if not -1 <= position < len(fields):
             raise IndexError(f"no column {position} among {len(fields)}")
     older: dict[int, Decoder] = {}
 
@@ -430,16 +474,17 @@ def _make_layout_decoder(
 ) -> Decoder:
     """Write the decoder of images of ``count`` columns; ``otherwise`` gets the images of another count."""
     header = 2 + bitmap_width(count)
-    wanted = {p for p in positions if p < count}
-    formats, targets, variable = _read_plan(fields[:count], wanted)
+    decoded = {p for p in positions if 0 <= p < count}
+    formats, targets, variable = _read_plan(fields[:count], decoded)
     start = header + sum(KIND_FACTS[field.kind].width for field in fields[:count])
-    values = {p: _decoding(p, fields[p].kind, variable.get(p, ""), start) for p in wanted}
-    plain = "".join(f"{values[p] if p < count else f'missing{p}'}, " for p in positions)
+    values = {p: _decoding(p, fields[p].kind, variable.get(p, ""), start) for p in decoded}
+    absent = {p: f"missing{p}" if p >= 0 else "None" for p in positions}
+    plain = "".join(f"{values.get(p, absent[p])}, " for p in positions)
     careful = "".join(
-        f"None if bits & {1 << p} else {values[p]}, " if p < count else f"missing{p}, " for p in positions
+        f"None if bits & {1 << p} else {values[p]}, " if p in decoded else f"{absent[p]}, " for p in positions
     )
     read = [f"{''.join(targets)} = unpack_from(image, {header})"] if targets else []
-    if len(wanted) == count:
+    if len(decoded) == count:
         last = next((f" + e{p}" for p in reversed(range(count)) if fields[p].kind in VARIABLE), "")
         read += [f"if len(image) != {start}{last}: raise ValueError('its length is wrong')"]
     body = [
@@ -454,9 +499,10 @@ def _make_layout_decoder(
         "except errors as error:",
         "    refuse(image, error)",
     ]
-    namespace: dict[str, Any] = {f"missing{p}": fields[p].missing for p in positions}
-    namespace |= {f"unit{p}": quantum(fields[p].scale) for p in positions}
-    for p in positions:
+    named = [p for p in positions if p >= 0]
+    namespace: dict[str, Any] = {f"missing{p}": fields[p].missing for p in named}
+    namespace |= {f"unit{p}": quantum(fields[p].scale) for p in named}
+    for p in named:
         element = fields[p].element
         if element is not None:
             namespace[f"array{p}"] = array_decoder(element)
@@ -557,5 +603,19 @@ class RowCodec:
         key = tuple(positions)
         found = self._decoders.get(key)
         if found is None:
+            if -1 in key:
+                raise IndexError("columns are counted from 0")
             found = self._decoders[key] = make_decoder(self.fields, key)
         return found
+
+    def sparse_decoder(self, positions: Collection[int]) -> Decoder:
+        """Return a function that decodes whole rows, with None for all but these columns, kept as above."""
+        key = tuple([p if p in positions else -1 for p in range(len(self.fields))])
+        found = self._decoders.get(key)
+        if found is None:
+            found = self._decoders[key] = make_decoder(self.fields, key)
+        return found
+
+    def patcher(self, positions: Sequence[int]) -> Patcher | None:
+        """Return a function that changes these columns of an image, see :func:`make_patcher`."""
+        return make_patcher(self.fields, positions)

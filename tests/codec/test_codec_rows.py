@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdpy.codec.kinds import Field, Grid, Kind
-from herdpy.codec.rows import RowCodec
+from herdpy.codec.rows import VARIABLE, RowCodec
 from tests.codec.codec_data import fields, rows, same_rows
 
 
@@ -33,6 +33,46 @@ def test_projection_decodes_any_columns_in_any_order(data):
     decode = codec.decoder(positions)
     assert same_rows(decode(codec.encode(row)), tuple(row[p] for p in positions))
     assert codec.decoder(positions) is decode
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_patch_is_what_the_row_is_encoded_to(data):
+    columns = data.draw(st.lists(fields(), min_size=1, max_size=20))
+    row, other = data.draw(rows(columns)), data.draw(rows(columns))
+    positions = data.draw(st.sets(st.integers(0, len(columns) - 1), min_size=1, max_size=4))
+    codec = RowCodec(columns)
+    patch = codec.patcher(sorted(positions))
+    assert (patch is None) == any(columns[p].kind in VARIABLE for p in positions)
+    if patch is None:
+        return
+    image, new = codec.encode(row), [other[p] if p in positions else None for p in range(len(columns))]
+    whole = codec.encode([other[p] if p in positions else row[p] for p in range(len(columns))])
+    is_null = any(row[p] is None or other[p] is None for p in positions)
+    assert patch(image, new) == (b"" if is_null else whole)
+    assert patch(image + b"x", new) == patch(image[:-1], new) == patch(b"", new) == b""
+    assert patch(RowCodec(columns[:-1]).encode(row[:-1]), new) == b""
+
+
+def test_a_patch_with_what_does_not_fit_is_none():
+    codec = RowCodec([Field(Kind.INT16), Field(Kind.DECIMAL64, 2), Field(Kind.UUID)])
+    image = codec.encode((1, Decimal("2.50"), bytes(16)))
+    for position, value in ((0, 1 << 15), (0, "1"), (1, Decimal("0.001")), (2, b"short")):
+        patch = codec.patcher([position])
+        assert patch is not None
+        assert patch(image, [value] * 3) == b""
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_sparse_row_has_none_for_the_other_columns(data):
+    columns = data.draw(st.lists(fields(), min_size=1, max_size=12))
+    old = data.draw(st.integers(0, len(columns)))
+    row = data.draw(rows(columns[:old]))
+    positions = data.draw(st.sets(st.integers(0, len(columns) - 1), max_size=6))
+    whole = row + tuple(f.missing for f in columns[old:])
+    found = RowCodec(columns).sparse_decoder(positions)(RowCodec(columns[:old]).encode(row))
+    assert same_rows(found, tuple(whole[p] if p in positions else None for p in range(len(columns))))
 
 
 @settings(deadline=None)

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from herdpy.codec.rows import RowCodec
 from herdpy.log import Append, LogError, LoggedTransaction
 from herdpy.log.errors import Outcome
 from herdpy.log.file_ledger import FileLedgerWriter
@@ -234,8 +235,8 @@ def seldom(wire: Wire) -> list[Reply]:
     for around in ([], ["begin"]):
         for _ in range(3):
             [do(name) for name in around]
-            [do("next", 1, 1), do("put", 9, 9), do("some", 1, 9), do("get", 9), do("cut", 0, 3)]
-            [do("del", 9), do("del", 9)]
+            [do("next", 1, 1), do("put", 9, 9), do("some", 1, 9), do("swap", 9), do("get", 9)]
+            [do("cut", 0, 3), do("del", 9), do("del", 9)]
             [do("commit") for _ in around]
         [do(name) for name in around]
         do("next", 2147483647, 7)
@@ -428,6 +429,10 @@ def _deletes_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Workspace, "delete", lambda self, table, key, _: self.put(table.id, key, None))
 
 
+def _decodes_nothing(self: RowCodec, _: object) -> Callable[[bytes], tuple[Any, ...]]:
+    return lambda image: (None,) * len(self.fields)
+
+
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "outlives definitions": lambda patch: patch.setattr(BlockStatement, "_is_of", _of_all_definitions),
     "checks nothing": _no_checks,
@@ -450,6 +455,10 @@ BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     ),
     "deletes without a condition": _no_condition,
     "logs no deletion": _deletes_alone,
+    "patches a row whose column is NULL": lambda patch: patch.setattr(
+        RowUpdate, "_whole", lambda _self, image, _new: image
+    ),
+    "reads none of the row": lambda patch: patch.setattr(RowCodec, "sparse_decoder", _decodes_nothing),
     "counts too many rows deleted": lambda patch: patch.setattr(RowDelete, "count", lambda *_: 2),
 }
 

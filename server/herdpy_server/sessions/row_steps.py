@@ -85,7 +85,13 @@ class RowUpdate(RowStep):
         changed = {position for position, _ in plan.assign}
         self._not_null = [position for position in rules.not_null if position in changed]
         self._verify: Callable[[Any, Clock], None] | None = rules.verify if _looks_at_rows(plan) else None
+        self._patch: Callable[[bytes, Sequence[Any]], bytes] | None
         self._stays = not table.identity_full and changed.isdisjoint(_placed(table))
+        self._patch = None
+        if self._stays and self._verify is None and plan.reads is not None:
+            self._patch = table.row_codec.patcher(sorted(changed))
+            if self._patch is not None:
+                self._decode = table.row_codec.sparse_decoder(plan.reads)
 
     def apply(
         self, transaction: Transaction, workspace: Workspace, values: Sequence[Any], clock: Clock
@@ -107,11 +113,20 @@ class RowUpdate(RowStep):
                 return None
         if self._verify is not None:
             self._verify(new, clock)
-        if self._stays:
+        if self._patch is not None:
+            workspace.put_row(db, key, self._patch(image, new) or self._whole(image, new))
+        elif self._stays:
             workspace.put_row(db, key, self._encode(new))
         else:
             workspace.update(self._table, key, image, new)
         return self._one
+
+    def _whole(self, image: bytes, new: Sequence[Any]) -> bytes:
+        """The new image where that is not a patch of the old one; ``new`` has the columns that change."""
+        row = list(self._table.row_codec.decode(image))
+        for position, _ in self._assign:
+            row[position] = new[position]
+        return self._encode(row)
 
     def count(self, answer: bytes) -> int:
         return 0 if answer is self._none else 1

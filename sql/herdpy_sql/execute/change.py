@@ -56,7 +56,13 @@ class Matches:
 
 
 class OwnMatches(Matches):
-    """Rows of an own source that satisfy a condition over the physical row."""
+    """Rows of an own source that satisfy a condition over the physical row.
+
+    Attributes:
+        reads: the positions of the columns that the condition looks at.
+    """
+
+    reads: frozenset[int] = frozenset()
 
     def __init__(self, source: RowSource, condition: Compiled | None, condition_text: str) -> None:
         self.access = source
@@ -196,9 +202,14 @@ def row_mode(table: Table, changed: set[int]) -> int:
 
 
 class UpdatePlan(Plan):
-    """UPDATE: ``assign`` gives, for a position, the new datum from the row that ``find`` gave."""
+    """UPDATE: ``assign`` gives, for a position, the new datum from the row that ``find`` gave.
+
+    Attributes:
+        reads: the positions of the columns that ``assign`` and the condition look at; None: of any.
+    """
 
     tag = "UPDATE"
+    reads: frozenset[int] | None = None
 
     def __init__(
         self,

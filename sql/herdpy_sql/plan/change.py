@@ -29,7 +29,7 @@ from herdpy_sql.execute.change import (
 )
 from herdpy_sql.expr import Params, compile_expr, split_conjuncts
 from herdpy_sql.expr.binding import typed_as
-from herdpy_sql.expr.nodes import And, ColumnRef
+from herdpy_sql.expr.nodes import And, ColumnRef, columns_used
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.assignment import (
     ElementPuts,
@@ -54,7 +54,7 @@ from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from herdpy_sql.bind.nodes import Output, TableScan
     from herdpy_sql.catalog import Catalog, Table
@@ -85,7 +85,10 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
         assign = own_values(table, targets, values, change.params)
         if not isinstance(assign, Refusal):
             _note_values(change, computed, values)
-            return _update(table, matches, assign, change, bind_returning(tree, table, change.params, alias))
+            plan = _update(table, matches, assign, change, bind_returning(tree, table, change.params, alias))
+            if isinstance(plan, UpdatePlan):
+                plan.reads = matches.reads.union(_positions_in(values))
+            return plan
         matches = assign
     outputs = [
         computed_output(value, one.type, change.params) for value, one in zip(bound, computed, strict=True)
@@ -197,7 +200,14 @@ def _own_matches(change: PlannedChange, scan: TableScan, settings: PlanSettings)
     compiled: Compiled | None = None
     if rest:
         compiled = compile_expr(rest[0] if len(rest) == 1 else And(BOOLEAN, tuple(rest)))
-    return OwnMatches(access.source, compiled, " AND ".join(map(expr_text, rest)))
+    found = OwnMatches(access.source, compiled, " AND ".join(map(expr_text, rest)))
+    found.reads = _positions_in(rest)
+    return found
+
+
+def _positions_in(values: Iterable[Expr]) -> frozenset[int]:
+    """The places in the row of what expressions look at."""
+    return frozenset(column.index for one in values for column in columns_used(one))
 
 
 def _columnar_matches(

@@ -20,7 +20,7 @@ from typing import Any
 
 _PATIENT = "3600s"  # nobody is declared dead for being slow: those who are to die are killed
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_SETTINGS = {
+SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -72,7 +72,7 @@ def main(given: dict[str, Any]) -> None:
 
     builder = SparkSession.builder.master(given["master"]).appName("load")
     for name, value in {
-        **_SETTINGS,
+        **SETTINGS,
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.local.dir": str(place),
         "spark.sql.warehouse.dir": str(place),

@@ -41,8 +41,8 @@ from herdpy.log.errors import (
     LogWriteError,
     Outcome,
 )
-from herdpy.log.file_log import LogCounts
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
+from herdpy.log.log_counts import LogCounts
 from herdpy.log.lsn import LSN
 
 

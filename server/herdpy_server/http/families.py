@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from herdpy.log.file_log import GROUP_SIZES, SYNC_S
+from herdpy.log.log_counts import GROUP_SIZES, SYNC_S
 from herdpy_server.http.status import Phase
 from herdpy_server.process.statements import BUCKETS_S
 from herdpy_server.workers.scheduler import WAIT_S

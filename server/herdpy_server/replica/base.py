@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from herdpy.log import START, LedgerInfo, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog, LedgerLogSettings, ZnodeLedgerList
-from herdpy.log.file_log import LogCounts
+from herdpy.log.log_counts import LogCounts
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.lease import Term
 from herdpy_server.cluster.tablespaces import TablespaceInfo

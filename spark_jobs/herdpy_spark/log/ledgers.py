@@ -30,9 +30,9 @@ from herdpy.log import (
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.file_ledger import BLOCK_BYTES, NOTHING, Confirmed, FileLedgerReader, ledger_path
-from herdpy.log.file_log import LedgerPlaces, LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
+from herdpy.log.log_cursor import LedgerPlaces, LogCursor
 from herdpy.log.lsn import LSN
 from herdpy.log.published import SnapshotRef, load, newest, snapshots
 from herdpy.log.records import StagedPart

@@ -23,6 +23,8 @@ from herdpy.log.files import Files, write_all
 from herdpy.log.lsn import LSN, START
 
 BLOCK_BYTES = 4096
+_WINDOW_BYTES = 256 << 10
+"""What a reader reads ahead."""
 MAGIC = b"HERDPYLG"
 VERSION = 1
 # magic, version, flags, block size, ledger, created, log id, predecessor (ledger, entry, CRC)
@@ -148,8 +150,6 @@ class FileLedgerReader:
         last, crc: the entry read last (at first, the ledger's predecessor).
     """
 
-    _WINDOW = 256 << 10
-
     def __init__(self, files: Files, path: str, ledger_id: int, log_id: str) -> None:
         """Open it. Raises CorruptLedgerError for a missing, foreign or damaged file."""
         self._files, self.path, self.ledger_id = files, path, ledger_id
@@ -163,8 +163,8 @@ class FileLedgerReader:
             block = files.pread(self._fd, BLOCK_BYTES, 0)
             try:
                 self.header = decode_file_header(block)
-            except RecordError as error:
-                raise CorruptLedgerError(ledger_id, None, path, str(error)) from error
+            except RecordError as damage:
+                raise CorruptLedgerError(ledger_id, None, path, str(damage)) from damage
             if self.header.ledger_id != ledger_id or self.header.log_id.hex() != log_id:
                 raise CorruptLedgerError(ledger_id, None, path, "the file belongs to another ledger or log")
         except BaseException:
@@ -190,7 +190,7 @@ class FileLedgerReader:
         at = offset - self._window_at
         if at < 0 or at + size > len(self._window):
             parts: list[bytes] = []
-            want, position = min(max(size, self._WINDOW), limit - offset), offset
+            want, position = min(max(size, _WINDOW_BYTES), limit - offset), offset
             while want > 0 and (part := self._files.pread(self._fd, want, position)):
                 parts.append(part)
                 want -= len(part)

@@ -1,8 +1,8 @@
 """The commit log over file ledgers: the one in a directory, for one process. Top of the log.
 
 ``group_commit`` decides who flushes; here a group becomes entries, one write and one fdatasync, on the ledger
-that is open. Here ledgers begin and end, as the ledger list says; readers follow across them, up to the last
-add confirmed.
+that is open. Here ledgers begin and end, as the ledger list says; ``file_log_reader`` follows across them, up
+to the last add confirmed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from herdpy.log.file_ledger import (
     frame,
     ledger_path,
 )
+from herdpy.log.file_log_reader import FileLogReader
 from herdpy.log.files import Files, OsFiles
 from herdpy.log.group_commit import DeliveredCommit, GroupCommit, QueuedAppend
 from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerList, LedgerListState
@@ -34,7 +35,6 @@ from herdpy.log.log_counts import LogCounts
 from herdpy.log.log_cursor import LogCursor
 from herdpy.log.lsn import LSN
 from herdpy.log.recovery import TornTail, open_ledgers
-from herdpy.log.wait import OwnWait
 from herdpy.log.write_place import WritePlace
 
 _logger = logging.getLogger("herdpy.log")
@@ -116,7 +116,7 @@ class FileLog(CommitLog):
         self._confirmed: Confirmed = opened.confirmed
         for torn in self.recovered:
             _logger.warning("%s", torn)
-        self._waiting: list[OwnWait[None]] = []
+        self._reader = FileLogReader(self._files, directory, self._view)
         self.counts = LogCounts()
         self.write_place = WritePlace()
         limit = self._settings.max_group_bytes
@@ -179,8 +179,8 @@ class FileLog(CommitLog):
                 raise refused(error, self._undo(ledger, keep=not spoilt)) from error
             ledger.confirm(size, last, crc)
             self._confirmed = Confirmed(ledger.ledger_id, ledger.length, last)
-        if self._waiting:
-            self._wake_tails()
+        if self._reader.waiting:
+            self._reader.wake()
 
     def _encode(
         self, ledger: FileLedgerWriter, group: list[QueuedAppend]
@@ -225,7 +225,7 @@ class FileLog(CommitLog):
                 self._close_ledgers()
             finally:
                 self._closed = True
-                self._wake_tails()
+                self._reader.end()
 
     # Ledgers. Each step is one compare-and-set of the list, before or after which a crash may come.
 
@@ -298,8 +298,8 @@ class FileLog(CommitLog):
         """
         try:
             self._state = self._list.write(state, self._state.version)
-        except LogError as error:
-            self._refuse(error)
+        except LogError as conflict:
+            self._refuse(conflict)
             raise
         except BaseException as error:
             if self._list_is_unchanged():
@@ -331,8 +331,8 @@ class FileLog(CommitLog):
         self._unsettled, self._ledger = ledger, None
         try:
             self._seal(ledger)
-        except (OSError, LogError) as error:
-            _logger.warning("ledger %d cannot be closed: %s", ledger.ledger_id, error)
+        except (OSError, LogError) as refusal:
+            _logger.warning("ledger %d cannot be closed: %s", ledger.ledger_id, refusal)
             return "unknown"
         return "not done"
 
@@ -445,44 +445,17 @@ class FileLog(CommitLog):
 
     def cursor(self, after: LSN) -> LogCursor:
         """A place to read from without an event loop; close it."""
-        return LogCursor(self._files, self._directory, self._view, after)
+        return self._reader.cursor(after)
 
     def _view(self) -> tuple[Confirmed, LedgerListState]:
         confirmed = self._confirmed  # first: the list is then at least as new
         return confirmed, self._state
 
-    async def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
-        limit = self.lac if upto is None else min(upto, self.lac)
-        cursor = self.cursor(after)
-        try:
-            while (entry := cursor.next(limit)) is not None:
-                yield entry.lsn, entry
-        finally:
-            cursor.close()
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
+        return self._reader.read(after, upto)
 
-    async def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
-        cursor = self.cursor(after)
-        try:
-            while True:
-                wait: OwnWait[None] = OwnWait()
-                self._waiting.append(wait)  # before the look, so that no entry slips in between
-                try:
-                    closed = self._closed
-                    while (entry := cursor.next(self.lac)) is not None:
-                        yield entry.lsn, entry
-                    if closed:
-                        return
-                    await wait
-                finally:
-                    if wait in self._waiting:
-                        self._waiting.remove(wait)
-        finally:
-            cursor.close()
-
-    def _wake_tails(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for wait in waiting:
-            wait.resolve(None)
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
+        return self._reader.tail(after)
 
 
 def _now_us() -> int:
@@ -495,6 +468,10 @@ def _closed(info: LedgerInfo, last_entry_id: int, length: int, crc: int) -> Ledg
 
 def refused(error: BaseException, outcome: Outcome) -> LogError:
     """What an append or a change of ledgers that failed raises; ``outcome`` says what became of it."""
+    failure: LogError
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return LogFullError(f"no space is left for the log: {error}", outcome=outcome)
-    return LogWriteError(f"the log cannot be written: {error!r}", outcome=outcome)
+        failure = LogFullError(f"no space is left for the log: {error}", outcome=outcome)
+    else:
+        failure = LogWriteError(f"the log cannot be written: {error!r}", outcome=outcome)
+    failure.__cause__ = error  # compiled code does not set it by ``from``; an interrupt is found by it
+    return failure

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from math import inf
 
+from mypy_extensions import mypyc_attr
+
 QUICK_S = 0.0003
 """A disk is quick that writes and syncs a group in this time."""
 SLOW_S = 0.0006
@@ -23,6 +25,7 @@ _WEIGHT = 1 / 32
 """That of the newest group in the average."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WritePlace:
     """Decides for one log, by how long its groups took.
 

@@ -308,4 +308,4 @@ def test_a_tail_that_waits_can_be_cancelled(disk, kit):
             await task
 
     asyncio.run(main())
-    assert log._waiting == []
+    assert log._reader.waiting == []

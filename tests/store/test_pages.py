@@ -10,9 +10,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from herdpy_server.store import disk as disk_module
+from herdpy_server.store import disk_view as disk_module
 from herdpy_server.store import pages
-from herdpy_server.store.disk import DiskView
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.pages import Pages, PageTree, ReadAhead
 
 ROWS = 10_000

@@ -35,7 +35,7 @@ from herdpy_server.store import (
     workspace,
 )
 from herdpy_server.store.columns import ColumnCache
-from herdpy_server.store.disk import DiskView
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.segment_file import SegmentDamagedError, SegmentDraft, SegmentFile, Stamp
 from herdpy_server.store.segments import FoundColumns, SegmentFiles, SegmentKeeper
 from herdpy_sql.catalog import Column, KeyPart, Table

@@ -22,7 +22,7 @@ import lmdb
 from xxhash import xxh3_64_intdigest
 
 from herdpy_server.store import loads, outcomes
-from herdpy_server.store.disk import DiskView
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.flush import row_hash
 from herdpy_server.store.layers import Item
 from herdpy_server.store.snapshot import StoreSnapshot

@@ -35,7 +35,8 @@ from xxhash import xxh3_64_intdigest
 from herdpy.codec.arrow_bytes import images_to_batch
 from herdpy.log.lsn import LSN
 from herdpy_server.store import segment_file
-from herdpy_server.store.disk import Checksums, Disk, DiskView
+from herdpy_server.store.disk import Checksums, Disk
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.layers import Chain
 from herdpy_server.store.segment_file import (
     SegmentDamagedError,

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from herdpy.log.lsn import LSN, START
-from herdpy_server.store.disk import DiskView
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.layers import Chain, Item, Layer, Missing, find, overlay, showing
 from herdpy_server.store.pages import PageTree
 from herdpy_server.store.tables import TableOps

@@ -36,7 +36,7 @@ from herdpy.log.entry import encode_records
 from herdpy.log.errors import RecordError
 from herdpy.log.records import LoadBatch, LoadDone, Record, decode_records
 from herdpy_server.store import physical
-from herdpy_server.store.disk import DiskView
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.layers import (
     ENTRY_BYTES,
     MISSING,

@@ -26,7 +26,8 @@ from herdpy_server.store.apply import AppliedState, Applier, BackgroundChanges, 
 from herdpy_server.store.check import Finding
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
-from herdpy_server.store.disk import MAX_DATABASES, MAX_READERS, ApplyError, Disk, DiskView
+from herdpy_server.store.disk import MAX_DATABASES, MAX_READERS, ApplyError, Disk
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.flush import Begun
 from herdpy_server.store.history import History
 from herdpy_server.store.index_build import WrittenKeys

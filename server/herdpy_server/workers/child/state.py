@@ -19,7 +19,8 @@ import lmdb
 
 from herdpy.log.lsn import LSN
 from herdpy_server.store.columns import ColumnCache
-from herdpy_server.store.disk import Disk, DiskView, StoreDamagedError
+from herdpy_server.store.disk import Disk, StoreDamagedError
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.layers import ENTRY_BYTES, Chain, Delta, Item
 from herdpy_server.store.segments import SegmentFiles
 from herdpy_server.store.snapshot import StoreSnapshot

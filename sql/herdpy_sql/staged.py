@@ -15,8 +15,8 @@ import pyarrow as pa
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.arrow_bytes import batch_to_keys
 from herdpy.codec.arrow_conform import conform
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
-from herdpy_sql.storage import Clock
 from herdpy_sql.values.stored_columns import kept_texts
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ it again once the lock is free. The store implements this; tests may with a dict
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
 
@@ -55,38 +55,6 @@ class MustWait(Exception):  # noqa: N818 - a signal to the session, not an error
     def __init__(self, wait: object) -> None:
         super().__init__("lock held by another transaction")
         self.wait = wait
-
-
-class Sequences(Protocol):
-    """The sequences that a statement may use; their names are texts as a regclass has them.
-
-    SqlError as PostgreSQL has it: 42P01, 42809, 2200H, 22003, 55000.
-    """
-
-    def nextval(self, sequence: str) -> int:
-        """The next value, which is never taken back."""
-
-    def currval(self, sequence: str) -> int:
-        """The value that the session was given last."""
-
-    def lastval(self) -> int:
-        """The value that the session was given last of any sequence."""
-
-    def setval(self, sequence: str, value: int, called: bool) -> int:
-        """Let it go on after ``value``, or with it where it is not ``called``."""
-
-
-class Clock(NamedTuple):
-    """The surroundings of a statement: the time, evaluated once by the leader and passed in, and sequences.
-
-    Both times are TIMESTAMPTZ datums: microseconds since 1970-01-01 00:00 UTC. ``zone`` is the session's
-    time zone by its IANA name. ``sequences`` is None where there are none to be used.
-    """
-
-    transaction_us: int
-    statement_us: int
-    zone: str = "UTC"
-    sequences: Sequences | None = None
 
 
 class Reader(Protocol):

@@ -15,10 +15,10 @@ import sqlglot
 
 from herdpy.codec.arrow import datums_to_array
 from herdpy_sql.catalog import Catalog, Column, KeyPart, Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, to_datums, translate
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.parser import HerdPostgres
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,

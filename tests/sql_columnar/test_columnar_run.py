@@ -14,9 +14,9 @@ import sqlglot
 
 from herdpy.codec.arrow import arrow_type
 from herdpy_sql.catalog import Catalog, Column, KeyPart, Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import Interrupt, Limits, to_datums, translate
 from herdpy_sql.errors import SqlError
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import BIGINT, DATE, INTEGER, NUMERIC, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType
 
 CLOCK = Clock(1_700_000_000_123_456, 1_700_000_001_000_000)

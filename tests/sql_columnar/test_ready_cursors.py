@@ -13,10 +13,10 @@ import pytest
 import sqlglot
 
 from herdpy_sql.catalog import Catalog, Column, KeyPart, Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits, query, translate
 from herdpy_sql.columnar.ready_cursors import SMALL_ANSWER_BYTES, ReadyCursor, ReadyCursors
 from herdpy_sql.errors import SqlError
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import INTEGER, SqlType
 
 CLOCK = Clock(1_700_000_000_123_456, 1_700_000_001_000_000)

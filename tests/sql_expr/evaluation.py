@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlglot
 
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import Params, Scope, bind, compile_expr, settle, sql_type
 from herdpy_sql.expr.nodes import Expr, foreign_reason
 from herdpy_sql.parse.parser import HerdPostgres
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import SqlType
 from herdpy_sql.values import from_text, to_text
 

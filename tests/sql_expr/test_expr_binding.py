@@ -225,7 +225,7 @@ def test_unify():
 
 
 def test_session_zone_is_used():
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.clock import Clock
 
     clock = Clock(1_704_067_200_000_000, 1_704_067_200_000_000, "America/New_York")
     assert answer("now()::text", clock=clock) == ("text", "2023-12-31 19:00:00-05")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from fake_view import FakeView
 from golden import Block
 
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.parse import split
 from herdpy_sql.plan import Explain, ShowSetting, prepare
-from herdpy_sql.storage import Clock
 from herdpy_sql.values import input_converter, to_text
 
 CLOCK = Clock(1_700_000_000_000_000, 1_700_000_000_000_000)

@@ -11,8 +11,8 @@ from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.query_backend import IN_PROCESS, QueryBackend, QueryRequest
 from herdpy_server.store import StoreSnapshot
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import Interrupt, Limits
-from herdpy_sql.storage import Clock
 
 
 def question(

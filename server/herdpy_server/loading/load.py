@@ -18,11 +18,11 @@ from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.cluster import ReadLevel
 from herdpy_sql.catalog import Catalog, Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.rules import default_of, has_volatile_default
 from herdpy_sql.staged import staged_positions
-from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
     from herdpy_server.sessions import Session

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from herdpy_server.store.loads import LoadOutcome
     from herdpy_server.tablespace import Transaction
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.references import ReferenceView
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 
 FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 256, 32, 8192

@@ -27,7 +27,7 @@ from herdpy_sql.staged import staged_positions
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.clock import Clock
 
 
 MAX_MESSAGE_BYTES = 256 << 20

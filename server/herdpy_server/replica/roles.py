@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from herdpy_server.replica.node import ClusterNode
     from herdpy_server.replica.replica import Replica
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Row
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 _Definitions = Mapping[str, bytes]
 

@@ -24,7 +24,8 @@ from herdpy_server.sessions.row_steps import RowStep
 from herdpy_server.sessions.session import Session
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import Transaction, sql_error
-from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.clock import Clock
+from herdpy_sql.storage import MustWait
 
 
 class AutocommitStatement(ResolvedStatement):

@@ -16,10 +16,10 @@ from herdpy_server.sessions.limits import HeldSize, ResultSize
 from herdpy_server.sessions.query_backend import IN_PROCESS, Answer, QueryBackend, QueryRequest
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Transaction
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Plan, SourceChanged
-from herdpy_sql.storage import Clock
 from herdpy_sql.system import CatalogQuery
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from herdpy_server.sessions.session import Session
 from herdpy_server.sessions.time_slices import FEW_CHANGES, let_go
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import Transaction, sql_error
+from herdpy_sql.clock import Clock
 from herdpy_sql.plan import PlanOutcome
-from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.storage import MustWait
 
 
 class LoggedAnswer:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from herdpy_server.tablespace import Transaction
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.clock import Clock
 
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any

@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from herdpy_server.sessions.bulk import Array, LoadRules
 from herdpy_server.store import Workspace
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.references import ReferringPlan
 from herdpy_sql.plan.rules import noting, rules_of
-from herdpy_sql.storage import BATCH_ROWS, Clock, parts_of
+from herdpy_sql.storage import BATCH_ROWS, parts_of
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.python_columns import column_from_python
 

@@ -24,6 +24,7 @@ from herdpy_server.sessions.request_ids import request_function
 from herdpy_server.sessions.result import Result
 from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.cluster import no_cluster
+from herdpy_sql.clock import Clock
 from herdpy_sql.deferred import NOTHING, Deferred, Name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan
@@ -61,7 +62,6 @@ from herdpy_sql.plan import (
     ShowSetting,
     Vacuum,
 )
-from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.binding import BoundStatement

@@ -40,6 +40,7 @@ from herdpy_server.sessions.time_slices import (
 )
 from herdpy_server.store import Mark, NoLocks, Workspace
 from herdpy_server.tablespace import Transaction, now_us, sql_error
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.query import SelectPlan
@@ -47,7 +48,7 @@ from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.lock_modes import TABLE_MODES
 from herdpy_sql.plan import Plan, PlanOutcome, SourceChanged
-from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,8 @@ from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.store.layers import Missing
+from herdpy_sql.clock import Clock
 from herdpy_sql.execute.query import PointSelect
-from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock

@@ -22,8 +22,8 @@ from herdpy_sql.system import CatalogQuery
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.store import StoreSnapshot
+    from herdpy_sql.clock import Clock
     from herdpy_sql.columnar import Interrupt, Limits
-    from herdpy_sql.storage import Clock
 
 
 BATCH_ROWS = 8192

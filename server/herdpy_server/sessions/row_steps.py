@@ -15,12 +15,12 @@ from herdpy_server.sessions.session import Session
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import Transaction
 from herdpy_sql.catalog import Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.query import PointSelect
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.plan import Plan
-from herdpy_sql.storage import Clock
 
 _NO_ROW: tuple[()] = ()
 

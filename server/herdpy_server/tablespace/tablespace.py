@@ -42,8 +42,9 @@ from herdpy_server.tablespace.locks import LoadTurns, LockTable, Owner
 from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
 from herdpy_sql.catalog import Catalog
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
-from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.storage import MustWait
 
 
 def now_us() -> int:

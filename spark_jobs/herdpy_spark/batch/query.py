@@ -19,11 +19,11 @@ from herdpy.codec.arrow import arrow_type
 from herdpy_spark.batch.rows import BatchRows
 from herdpy_spark.options import OptionError
 from herdpy_sql.catalog import PUBLIC, Catalog, Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, Scan, translate
 from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import SqlType
 
 _NOT_OF_A_ROW = (

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from herdpy.codec.keys import jsonb_bytes
 from herdpy.codec.kinds import Interval
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import intervals, zones
 from herdpy_sql.expr import numeric as arithmetic
 from herdpy_sql.expr.numeric import division_scale, quotient_at, scale_of
 from herdpy_sql.library.texts import split_part, translate
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import DATE, TIME, TIMESTAMP, Base, SqlType
 from herdpy_sql.values import floats, from_text, letter_case, numeric
 from herdpy_sql.values.booleans import parse_boolean

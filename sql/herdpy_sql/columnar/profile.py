@@ -17,9 +17,10 @@ from herdpy_sql.types import TEXT
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from herdpy_sql.clock import Clock
     from herdpy_sql.columnar.query import ColumnarQuery
     from herdpy_sql.execute.base import Row
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 _WRAPPERS = frozenset({"RESULT_COLLECTOR", "EXPLAIN_ANALYZE", "QUERY"})
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import OutputColumn
     from herdpy_sql.library import Resolved
-    from herdpy_sql.storage import Clock
     from herdpy_sql.types import SqlType
 else:
     duckdb = lazy_module("duckdb")

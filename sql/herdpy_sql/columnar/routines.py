@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import RaggedError, array_to_datums, arrow_type, datums_to_array
 from herdpy.codec.kinds import Field, Kind, mapped
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar.contexts import context_of
 from herdpy_sql.duck import Typed, duck_type, numeric_text, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import Resolved, routine_of
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.forms import FORMS

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum, Field
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.columnar.engine import Interrupt, Limits
-    from herdpy_sql.storage import Clock
     from herdpy_sql.types import SqlType
 
 pc: Any = lazy_module("pyarrow.compute")

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_sql.catalog import Catalog, Check, Index, KeyPart, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, Remark, Row, Rules
     from herdpy_sql.objects import SequenceDefinition
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 _STEP_ROWS = 64
 Afterwards = Callable[["View", "Table", "Clock"], Generator[None, None, None]]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Field
     from herdpy_sql.catalog import Catalog, ColumnOrigin, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 Row = tuple[Datum, ...]

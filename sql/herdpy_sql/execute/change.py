@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row, Rules
     from herdpy_sql.execute.insert import FromQuery, Project
     from herdpy_sql.execute.sources import RowSource
-    from herdpy_sql.storage import Clock, Reader, View
+    from herdpy_sql.storage import Reader, View
     from herdpy_sql.types import SqlType
 
 _STEP_ROWS = 64

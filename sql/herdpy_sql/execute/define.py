@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Index, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, Row
     from herdpy_sql.objects import SequenceDefinition
-    from herdpy_sql.storage import Clock, MustWait, View
+    from herdpy_sql.storage import MustWait, View
 
 
 class CreateTablePlan(Plan):

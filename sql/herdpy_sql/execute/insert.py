@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Index, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
-    from herdpy_sql.storage import Clock, Reader, View
+    from herdpy_sql.storage import Reader, View
     from herdpy_sql.types import SqlType
 
 

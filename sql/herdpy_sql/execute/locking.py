@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
     from herdpy_sql.execute.query import JoinStep
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 WhenHeld = Literal["wait", "skip", "refuse"]

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Row
     from herdpy_sql.execute.sources import Pair
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 T = TypeVar("T")
 

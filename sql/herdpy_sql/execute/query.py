@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
     from herdpy_sql.execute.sources import KeyGet, RowSource
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 

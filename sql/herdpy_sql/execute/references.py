@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.deferred import Name
     from herdpy_sql.execute.base import Row
     from herdpy_sql.execute.links import Child, ForeignKeyLink, Values
-    from herdpy_sql.storage import Clock, Reader, View
+    from herdpy_sql.storage import Reader, View
     from herdpy_sql.types import SqlType
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from herdpy.codec.keys import KeyCodec
     from herdpy.codec.kinds import Datum, KeyField
     from herdpy_sql.catalog import Index, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, Row
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 _BELOW, _EXACT, _INSIDE, _ABOVE = -1, 0, 1, 2
 Fit = Callable[["Datum"], tuple["Datum", int]]

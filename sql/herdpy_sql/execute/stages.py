@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.columnar.given import Given
     from herdpy_sql.execute.base import Row
     from herdpy_sql.execute.references import RowTools
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 

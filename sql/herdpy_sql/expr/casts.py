@@ -42,7 +42,7 @@ from herdpy_sql.values.vectors import checked_number, fit_vector
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.clock import Clock
 
 
 B = Base

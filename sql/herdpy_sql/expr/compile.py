@@ -21,9 +21,9 @@ from typing import Any
 
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import KeyField, Kind
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import BOOLEAN, Base, SqlType
 from herdpy_sql.values.letter_case import lower
 

@@ -31,7 +31,7 @@ from herdpy_sql.values.moments import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.clock import Clock
 
 B = Base
 _HOUR = 3_600_000_000

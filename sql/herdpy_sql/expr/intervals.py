@@ -17,7 +17,7 @@ from herdpy_sql.values.intervals import checked, negate
 from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
 
 if TYPE_CHECKING:
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.clock import Clock
 
 
 def add(timestamp: int, interval: Interval) -> int:

@@ -38,7 +38,7 @@ class Function(Struct, frozen=True, eq=False):
         name: for EXPLAIN and messages; an operator's symbol or a function's name.
         implementation: called with the datums of the arguments, none of them None if ``strict``.
         strict: NULL when any argument is NULL, without a call.
-        needs_clock: called with the :class:`~herdpy_sql.storage.Clock` before the arguments.
+        needs_clock: called with the :class:`~herdpy_sql.clock.Clock` before the arguments.
         duck: of an operator, DuckDB's text with a place such as ``{0}`` for each operand; or what makes it of
             the :class:`~herdpy_sql.duck.Digits` that it may have and the typed operands.
         foreign: why own plans do not call it, of a function that the columnar engine alone has.

@@ -16,9 +16,9 @@ from typing import Any
 
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import Grid, KeyField, parts_of, shaped, sizes_of, stacked
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType, array_of, need_equality
 from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import RAGGED, check_dimensions

@@ -14,9 +14,9 @@ from typing import Any
 
 from herdpy.codec.jsonb import JsonError, jsonb_text, quoted, read_json
 from herdpy.codec.kinds import Grid, nested, parts_of, sizes_of
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import BOOLEAN, INTEGER, JSON, JSONB, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import to_text
 from herdpy_sql.values.json_texts import json_error

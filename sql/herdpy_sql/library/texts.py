@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from herdpy_sql.clock import Clock
 from herdpy_sql.duck import Typed, cast_text, constant_text, is_beyond_duck, padded, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import cast_function
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.quoting import quote_ident
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import letter_case, to_text
 

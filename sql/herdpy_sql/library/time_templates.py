@@ -18,10 +18,10 @@ from herdpy.codec.kinds import (
     Interval,
 )
 from herdpy_sql import types as t
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.library.routine import add
-from herdpy_sql.storage import Clock
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp, civil_from_days, days_in_month
 
 MONTHS = [

@@ -20,6 +20,7 @@ from herdpy.codec.kinds import (
     Interval,
 )
 from herdpy_sql import types as t
+from herdpy_sql.clock import Clock
 from herdpy_sql.duck import Typed, constant_text, let, once, retyped, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
@@ -35,7 +36,6 @@ from herdpy_sql.expr.extracts import (
     unit_of,
 )
 from herdpy_sql.library.routine import add, routine
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, array_of
 from herdpy_sql.values import intervals
 from herdpy_sql.values.form import quote

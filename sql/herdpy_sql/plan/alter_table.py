@@ -68,6 +68,7 @@ from herdpy_sql.types import BIGINT, Base
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.foreign_keys import ForeignKey
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     from herdpy_sql.parse.commands import AlterAction
     from herdpy_sql.parse.object_commands import Option
     from herdpy_sql.plan.create_table import Draft
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 

@@ -23,9 +23,9 @@ from herdpy_sql.types import BIGINT, BOOLEAN, Base
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Row
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.storage import Clock
 
 
 def output_columns(outputs: Sequence[tuple[str, Expr]], scope: Scope) -> tuple[OutputColumn, ...]:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from herdpy_sql.bind.nodes import Output
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Row
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.settings import PlanSettings
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 

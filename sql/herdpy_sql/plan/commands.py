@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Row
     from herdpy_sql.parse import Command
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 SHOWN_NAMES = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
 """Settings whose names are shown with capitals."""

@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import OutputColumn, Row
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 MAX_COLUMNS = 1600
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as changed
 
 from herdpy_sql.catalog import PUBLIC, Catalog, Index, Table, is_temporary
+from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan, detach
 from herdpy_sql.objects import (
@@ -34,7 +35,6 @@ from herdpy_sql.plan.names import (
 from herdpy_sql.plan.rules import names_of
 from herdpy_sql.plan.scope import find_table
 from herdpy_sql.plan.type_names import find_type, type_along
-from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
     from herdpy_sql.execute.base import Plan, Remark

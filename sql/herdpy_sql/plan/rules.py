@@ -44,10 +44,11 @@ from herdpy_sql.types import BOOLEAN, Base
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, Plan
     from herdpy_sql.execute.links import ForeignKeyLinks
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 _NO_PARAMETERS = "42P02"

@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Row
     from herdpy_sql.execute.define import Work
     from herdpy_sql.parse.object_commands import ObjectCommand, Option
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 _RANGES = {"smallint": 15, "integer": 31, "bigint": 63}
 _TYPES = {"int2": "smallint", "int4": "integer", "int": "integer", "int8": "bigint"}

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.clock import Clock
     from herdpy_sql.execute.alter_table import TableChange
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
 
 
 _DEEPEST = 32

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from herdpy_sql.catalog import Catalog, Column, Table
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import translate
 from herdpy_sql.columnar.contexts import running
 from herdpy_sql.columnar.engine import Limits
@@ -27,7 +28,6 @@ from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.plan import type_names
 from herdpy_sql.plan.scope import name_of
-from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, lookups, names
 from herdpy_sql.system.actions import SessionAction, Signal, Sleep, perform, take_actions, take_signals
 from herdpy_sql.system.answers import CatalogAnswers, procedure_oid

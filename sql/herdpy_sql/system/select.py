@@ -32,9 +32,10 @@ from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.clock import Clock
     from herdpy_sql.columnar.query import ColumnarQuery
     from herdpy_sql.execute.base import Row
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
 

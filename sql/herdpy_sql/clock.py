@@ -6,7 +6,7 @@ on the same state comes to the same.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
 class Sequences(Protocol):
@@ -28,14 +28,19 @@ class Sequences(Protocol):
         """Let it go on after ``value``, or with it where it is not ``called``."""
 
 
-class Clock(NamedTuple):
+class Clock:
     """The surroundings of a statement: the time, evaluated once by the leader and passed in, and sequences.
 
     Both times are TIMESTAMPTZ datums: microseconds since 1970-01-01 00:00 UTC. ``zone`` is the session's
     time zone by its IANA name. ``sequences`` is None where there are none to be used.
     """
 
-    transaction_us: int
-    statement_us: int
-    zone: str = "UTC"
-    sequences: Sequences | None = None
+    __slots__ = ("sequences", "statement_us", "transaction_us", "zone")
+
+    def __init__(
+        self, transaction_us: int, statement_us: int, zone: str = "UTC", sequences: Sequences | None = None
+    ) -> None:
+        self.transaction_us = transaction_us
+        self.statement_us = statement_us
+        self.zone = zone
+        self.sequences = sequences

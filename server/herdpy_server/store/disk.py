@@ -102,6 +102,16 @@ Checksums = dict[int, tuple[int, int]]
 """(rows, checksum) by table id."""
 
 
+class _ViewUse:
+    """That a view is in use, and of which databases. It goes with the view, a native object, which cannot be
+    referred to weakly."""
+
+    __slots__ = ("__weakref__", "handles")
+
+    def __init__(self, handles: Mapping[int, Any]) -> None:
+        self.handles = handles
+
+
 class Disk:
     """The environment: opening it, its meta database, and the view that readers use.
 
@@ -132,7 +142,7 @@ class Disk:
         self.handles: dict[int, Any] = {}
         self.condemned: dict[int, Any] = {}  # emptied, to be removed once no view knows them
         self.pages: Pages | None = None
-        self._views: WeakSet[DiskView] = WeakSet()
+        self._used: WeakSet[_ViewUse] = WeakSet()
         self._counting = threading.Lock()
         if not read_only:
             path.mkdir(parents=True, exist_ok=True)
@@ -341,8 +351,10 @@ class Disk:
         with self._counting:
             if reserved is not None:
                 reserved.end()
-            view = DiskView(self.env.begin(), dict(self.handles), self.pages)
-            self._views.add(view)
+            handles = dict(self.handles)
+            use = _ViewUse(handles)
+            view = DiskView(self.env.begin(), handles, self.pages, use)
+            self._used.add(use)
             info = self.env.info()
             self.map_size_bytes = int(info["map_size"])
             self.used_bytes = (int(info["last_pgno"]) + 1) * self._page_bytes
@@ -360,7 +372,7 @@ class Disk:
     def states(self) -> int:
         """How many states of LMDB somebody in this process reads, each by one reader."""
         with self._counting:
-            return len(self._views)
+            return len(self._used)
 
     def clear_stale_readers(self) -> int:
         """Free the places of processes that ended while they read, which keep pages from being used again.
@@ -372,7 +384,7 @@ class Disk:
     def is_read(self, db: int) -> bool:
         """Whether some view may still read a database."""
         with self._counting:
-            return any(db in view.handles for view in self._views)
+            return any(db in use.handles for use in self._used)
 
     def close(self) -> None:
         """Close the environment; every view must be out of use."""

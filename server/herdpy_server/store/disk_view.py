@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from herdpy_server.store import physical
 from herdpy_server.store.layers import Item
 from herdpy_server.store.pages import Pages, PageTree, ReadAhead
@@ -24,6 +26,7 @@ _AT_ONCE = 256
 """Items of a scan between two looks at what is to be read ahead."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DiskView:
     """One state of LMDB, held for as long as anyone refers to it, by one reader for all of them.
 
@@ -32,15 +35,19 @@ class DiskView:
 
     Args:
         pages: the file, where scans have it read ahead; None: the map is read ahead.
+        use: referred to for as long as the view is; None: nobody asks whether it is.
     """
 
-    __slots__ = ("__weakref__", "_get", "handles", "pages", "txn")
+    __slots__ = ("_get", "_use", "handles", "pages", "txn")
 
-    def __init__(self, txn: Any, handles: Mapping[int, Any], pages: Pages | None = None) -> None:
+    def __init__(
+        self, txn: Any, handles: Mapping[int, Any], pages: Pages | None = None, use: object = None
+    ) -> None:
         self.txn = txn
         self.handles = handles
         self.pages = pages
         self._get = txn.get
+        self._use = use
 
     def end(self) -> None:
         """Let go of the state, though somebody may still refer to the view: nobody reads it any more."""

@@ -185,8 +185,14 @@ class WorkerPool:
                 await Pause()
                 began = perf_counter()
             exchange.check()  # if it was called off meanwhile, the worker may be someone else's
+        clock = question.clock
         inputs = pickle.dumps(
-            (tuple(values), question.clock._replace(sequences=None), form, question.limits.memory_bytes),
+            (
+                tuple(values),
+                (clock.transaction_us, clock.statement_us, clock.zone),
+                form,
+                question.limits.memory_bytes,
+            ),
             pickle.HIGHEST_PROTOCOL,
         )
         exchange.asked()

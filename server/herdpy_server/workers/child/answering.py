@@ -26,6 +26,7 @@ from herdpy_server.workers.messages import (
     ResultSchema,
     WorkerReady,
 )
+from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
 from herdpy_sql.errors import SqlError
 
@@ -90,7 +91,7 @@ class Answering:
 
     def _answer(self, ask: AskQuestion, interrupt: Interrupt) -> None:
         query = self._query(ask)
-        values, clock, form, memory_bytes = pickle.loads(ask.inputs)  # of our own parent
+        values, times, form, memory_bytes = pickle.loads(ask.inputs)  # of our own parent
         assert self._view is not None
         _, view = self._view
         view.watch = interrupt.check
@@ -101,7 +102,7 @@ class Answering:
         snapshot.close()
         self.forget()
         limits = replace(self._limits, memory_bytes=memory_bytes)
-        batches = query.stream(sources, values, clock, limits, interrupt)
+        batches = query.stream(sources, values, Clock(*times), limits, interrupt)
         if form is None:
             self._send(ask.number, query.schema, batches)
         else:

@@ -11,7 +11,8 @@ the loop and goes on with what queued up meanwhile. On the loop the group is ack
 resolved, in order: so the state machine runs in one thread and needs no mutex. After a failure the flusher
 stands still until the loop has failed all that was queued behind it, because that may build on what did not
 happen. While the disk is quick the loop has the flusher's role itself, at the end of a pass; the thread has
-it where the loop must not wait (``LoopWriting``).
+it where the loop must not wait (``LoopWriting``). The loop serves nobody while it syncs, so it gathers first:
+as long as each pass brings a further commit, the group waits for the next; that of one client never waits.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from herdpy.log.errors import LogClosedError, LogError, LogFencedError, LogWrite
 from herdpy.log.wait import Wait, open_gate, pass_gate
 
 _logger = logging.getLogger("herdpy.log")
+
+PASSES = 8
+"""A group that the loop writes gathers for so many of its passes at most."""
 
 
 class QueuedAppend(Append):
@@ -334,6 +338,9 @@ class DeliveredCommit(GroupCommit):
         self._here = here
         self._broken: LogError | None = None
         self._stopped = False
+        self._passes = 0  # that the group has gathered for
+        self._gathered = 0  # how many were queued a pass ago
+        self._is_crowd = False  # the last group that the loop wrote had several commits
         self._go = threading.Lock()  # held by nobody in particular: released, it lets the flusher go on
         self._go.acquire()
 
@@ -408,6 +415,9 @@ class DeliveredCommit(GroupCommit):
 
     def _begin(self) -> None:
         """With the role: write what is queued here, or have the thread do it."""
+        if self._gathers():
+            self._loop.call_soon(self._begin)
+            return
         here = self._here
         if self._stopped or not here.enter(self._queued_bytes):
             self._wake_background()
@@ -423,6 +433,17 @@ class DeliveredCommit(GroupCommit):
             self._go_on()
         else:
             _raise_interrupt(deliver.args[-1])
+
+    def _gathers(self) -> bool:
+        """Whether a further pass over what has arrived may bring more to the group: the last one did."""
+        queued = len(self._queue)
+        if queued > self._gathered and self._passes < PASSES and (queued > 1 or self._is_crowd):
+            self._gathered = queued
+            self._passes += 1
+            return True
+        self._is_crowd = queued > 1
+        self._gathered = self._passes = 0
+        return False
 
     def _go_on(self) -> None:
         """Give the role back, or keep it for what was queued meanwhile."""

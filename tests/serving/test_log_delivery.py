@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from herdpy.log import LogClosedError, LogError, LogFullError, LogWriteError, file_log
+from herdpy.log.group_commit import PASSES
 from herdpy.log.write_place import FEWEST, WritePlace
 from tests.log.conftest import Disk, Kit
 
@@ -336,6 +337,67 @@ def test_a_quick_disk_is_written_by_the_loop_in_the_order_of_the_log(on_loop) ->
         assert Kit.numbers(loop.log)[1:] == [
             int(one.transaction.records[0].row.strip(b"_")) for one in appends
         ]
+        await loop.close()
+
+    on_loop(main)
+
+
+class Passes:
+    """Appends one more in each pass of the loop, so many times."""
+
+    def __init__(self, loop: QuickLoop, count: int) -> None:
+        self._loop, self._left = loop, count
+        self.appends: list[Any] = []
+        self.over = asyncio.Event()
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._left -= 1
+        self.appends.append(self._loop.append(100 + len(self.appends)))
+        if self._left:
+            asyncio.get_running_loop().call_soon(self._next)
+        else:
+            self.over.set()
+
+
+def test_a_group_of_the_loop_gathers_while_each_pass_brings_more(on_loop) -> None:
+    async def main() -> None:
+        loop = await QuickLoop().begun()
+        appends = [loop.append(1), loop.append(2)]
+        passes = Passes(loop, 3)
+        await asyncio.gather(*map(_result, appends))
+        assert [one for group, _ in loop.acknowledged[1:] for one in group] == [*appends, *passes.appends]
+        assert [len(group) for group, _ in loop.acknowledged[1:]] == [5]
+        await loop.close()
+
+    on_loop(main)
+
+
+def test_a_group_of_the_loop_gathers_for_some_passes_only(on_loop) -> None:
+    async def main() -> None:
+        loop = await QuickLoop().begun()
+        first = [loop.append(1), loop.append(2)]
+        passes = Passes(loop, 3 * PASSES)
+        await _result(first[-1])
+        assert len(loop.acknowledged[1][0]) == 2 + PASSES
+        await passes.over.wait()
+        await _result(passes.appends[-1])
+        assert loop.resolved[1:] == [*first, *passes.appends]
+        await loop.close()
+
+    on_loop(main)
+
+
+def test_a_commit_that_is_alone_waits_for_no_pass(on_loop) -> None:
+    async def main() -> None:
+        loop = await QuickLoop().begun()
+        await _result(loop.append(1))
+        alone = loop.append(2)
+        passes = Passes(loop, 1)
+        await asyncio.gather(*map(_result, [alone, *passes.appends]))
+        await passes.over.wait()
+        await asyncio.gather(*map(_result, passes.appends))
+        assert [len(group) for group, _ in loop.acknowledged[1:]] == [1, 1, 1]
         await loop.close()
 
     on_loop(main)

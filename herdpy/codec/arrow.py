@@ -217,8 +217,9 @@ def has_type(array: Array, field: Field | KeyField) -> bool:
 
 
 def full_width(field: Field | KeyField, array: Array) -> Array:
-    """Return a column of kept decimals, maybe decimal64, as ``arrow_type`` says; others as they are."""
-    return array.cast(arrow_type(field)) if pa.types.is_decimal64(array.type) else array
+    """Return a column in a kept form (decimal64, a dictionary) as ``arrow_type`` says; others as they are."""
+    is_short = pa.types.is_decimal64(array.type) or pa.types.is_dictionary(array.type)
+    return array.cast(arrow_type(field)) if is_short else array
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Protocol
+from typing import Final, Protocol
 
 from google_crc32c import extend as _crc32c
 from mypy_extensions import mypyc_attr
@@ -71,10 +71,10 @@ Body = bytes | StoredBody
 """What a transaction is encoded to."""
 
 
-_TRANSACTION = Struct(">qB")
-_COUNT = Struct(">I")
-_HEAD_NO_ID = Struct(">qBI")
-MAX_REQUEST_ID_BYTES = 64
+_TRANSACTION: Final = Struct(">qB")
+_COUNT: Final = Struct(">I")
+_HEAD_NO_ID: Final = Struct(">qBI")
+MAX_REQUEST_ID_BYTES: Final = 64
 _LENGTH = Struct(">xxI")  # in a record's frame
 _AT_ONCE, _AT_ONCE_BYTES = 512, 1 << 20
 
@@ -206,18 +206,18 @@ def encode_records(records: Sequence[Record]) -> bytes:
 
 # Entries.
 
-MAGIC = b"HPEN"
-VERSION = 1
+MAGIC: Final = b"HPEN"
+VERSION: Final = 1
 # magic, version, flags, reserved, ledger, entry, predecessor (ledger, entry), LAC, parts, body
 # length, predecessor's CRC; then the CRC of all that, then the running CRC.
-_HEAD = Struct(">4sBBHqqqqqIII")
-_CRC = Struct(">I")
+_HEAD: Final = Struct(">4sBBHqqqqqIII")
+_CRC: Final = Struct(">I")
 _CRCS = Struct(">II")
-HEADER_BYTES = _HEAD.size + _CRCS.size
-PART_BYTES = 5
-_PART = Struct(">BI")
-FIRST = 1
-LAST = 2
+HEADER_BYTES: Final = _HEAD.size + _CRCS.size
+PART_BYTES: Final = 5
+_PART: Final = Struct(">BI")
+FIRST: Final = 1
+LAST: Final = 2
 WHOLE = FIRST | LAST
 #: The CRC before the first entry of a log.
 START_CRC = 0

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from herdpy.log.errors import RecordError
 
@@ -40,13 +40,13 @@ def at_least(start: int, end: int, size: int) -> None:
 
 
 _T = Struct(">BBII")  # frame, table
-_TI = Struct(">BBIII")  # frame, table, index or key length
-_TII = Struct(">BBIIII")  # frame, table, old key length, key length
+_TI: Final = Struct(">BBIII")  # frame, table, index or key length
+_TII: Final = Struct(">BBIIII")  # frame, table, old key length, key length
 _U32 = Struct(">I")
 _U32X2 = Struct(">II")
 _U32X3 = Struct(">III")
 _CHECKSUM = Struct(">IQQ")
-_UNCHANGED = 0xFFFF_FFFF
+_UNCHANGED: Final = 0xFFFF_FFFF
 _ID = Struct(">BBII")  # frame, id
 _BEFORE = Struct(">BBIII")  # frame, table, key length
 _BATCH = Struct(">IBqI")  # table, op, first row id, parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from herdpy_server.pgwire.backend import ProtocolViolationError, row_description
 from herdpy_server.wire import DataRowForm, answer_encoder, parameter_decoder, rows_encoder
@@ -28,7 +28,7 @@ Formats = tuple[int, ...]
 RowsEncoder = Callable[[Iterable[Sequence[Any]]], bytes]
 
 TEXT: Formats = ()
-_int = struct.Struct(">i").unpack_from
+_int: Final = struct.Struct(">i").unpack_from
 
 
 class ClientStatement:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire.backend import FatalError, SilentClose, error_response
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("herdpy.pgwire")
 
-FLUSH_BYTES = 8192
+FLUSH_BYTES: Final = 8192
 """As PostgreSQL: this much is sent even though the client has not asked for it yet."""
 
 
@@ -56,6 +56,7 @@ class ClientConnection(asyncio.Protocol):
         is_encrypted: TLS is on.
         eof: the client sends no more.
         peer, peer_port: where the client is; None for a Unix socket.
+        write_ahead_bytes: what may wait unread by the client; then nothing more is made for it.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class ClientConnection(asyncio.Protocol):
         "peer",
         "peer_port",
         "transport",
+        "write_ahead_bytes",
     )
 
     def __init__(
@@ -102,12 +104,13 @@ class ClientConnection(asyncio.Protocol):
         self._stage: ConnectionStage
         self._drained: Wait[None] | None = None
         self._reading = True
+        self.write_ahead_bytes: int = context.settings.write_ahead_bytes
 
     # What asyncio tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast("asyncio.Transport", transport)  # uvloop's are of no such class
-        transport.set_write_buffer_limits(high=self.context.settings.write_ahead_bytes)
+        transport.set_write_buffer_limits(high=self.write_ahead_bytes)
         address = transport.get_extra_info("peername")
         if isinstance(address, tuple):
             self.peer, self.peer_port = address[:2]

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
@@ -57,15 +57,16 @@ _REPORTED = {
     "TimeZone": "UTC",
 }
 
-COMMIT_POSITION = "herdpy.commit_position"
+COMMIT_POSITION: Final = "herdpy.commit_position"
 logger = logging.getLogger("herdpy.pgwire")
 Handler = Callable[["Conversation", bytes, int, int], None]
 """Answers a message, given the buffer and where in it the body begins and ends."""
-PASS_MESSAGES = 128
+PASS_MESSAGES: Final = 128
 """So many of one client's messages are answered in one go, and then others have their turn."""
-_HEAD_BYTES = HEAD.size
-_UNSKIPPED = frozenset(b"SX")
-_READY = backend.READY
+_HEAD_BYTES: Final = HEAD.size
+_unpack: Final = HEAD.unpack_from
+_UNSKIPPED: Final = frozenset(b"SX")
+_READY: Final = backend.READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,6 @@ class Conversation:
         """Answer what has arrived, up to what must be waited for."""
         connection = self.connection
         inbox = connection.inbox
-        unpack = HEAD.unpack_from
         handlers = self._handlers
         if self.blocked:
             if self.input_wanted is not None:
@@ -253,7 +253,7 @@ class Conversation:
                         self.close()
                     break
                 # What Inbox.next does, in line for short messages that are whole.
-                kind, length = unpack(data, at) if size - at >= _HEAD_BYTES else (0, 0)
+                kind, length = _unpack(data, at) if size - at >= _HEAD_BYTES else (0, 0)
                 stop = at + 1 + length
                 if kind in handlers and 4 <= length <= SMALL_MESSAGE_BYTES and stop <= size:
                     at += _HEAD_BYTES
@@ -280,7 +280,7 @@ class Conversation:
                         self.fail(refusal)
                 except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
                     self.fail(error)
-                if connection.out_bytes > connection.context.settings.write_ahead_bytes:
+                if connection.out_bytes > connection.write_ahead_bytes:
                     connection.write()
         except (FatalError, SilentClose) as last:
             self.end(last)

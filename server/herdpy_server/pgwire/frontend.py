@@ -20,6 +20,7 @@ from __future__ import annotations
 import shlex
 import struct
 from dataclasses import dataclass, field
+from typing import Final
 
 from herdpy.rpc.subscription import SUBSCRIBE_CODE, TICKET_BYTES
 from herdpy_server.pgwire.backend import FatalError, ProtocolViolationError, SilentClose
@@ -37,9 +38,9 @@ _LENGTH = struct.Struct(">I")
 _PAIR = struct.Struct(">II")
 _NOT_SETTINGS = frozenset({"user", "database", "options", "replication"})
 _EXTENSION = "_pq_."
-HEAD = struct.Struct(">BI")
+HEAD: Final = struct.Struct(">BI")
 """Type and length of a message."""
-SMALL_MESSAGE_BYTES = 10_000
+SMALL_MESSAGE_BYTES: Final = 10_000
 """Bound of the length of messages that hold no data, as PostgreSQL has it."""
 _SHORT = struct.Struct(">H")
 _INT = struct.Struct(">i")
@@ -51,7 +52,7 @@ Values = list[bytes | None]
 PASSWORD = ord("p")
 _SMALL = frozenset(b"CDEHSXcf")
 _LARGE = frozenset(b"QFBPd")
-_HEAD_BYTES = 5
+_HEAD_BYTES: Final = 5
 _unpack = HEAD.unpack_from
 KNOWN = _SMALL | _LARGE
 

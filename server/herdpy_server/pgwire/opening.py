@@ -244,7 +244,7 @@ class Opening:
         if transport is None or connection.is_lost:
             return
         connection.transport = transport
-        transport.set_write_buffer_limits(high=context.settings.write_ahead_bytes)
+        transport.set_write_buffer_limits(high=connection.write_ahead_bytes)
         connection.is_encrypted = True
         self.advance()
 

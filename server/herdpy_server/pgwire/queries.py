@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from herdpy_server.pgwire import backend, frontend
 from herdpy_server.pgwire.backend import ProtocolViolationError
@@ -68,9 +68,9 @@ _TEXTS = 64
 _UNNAMED_PORTAL = b"P\0"
 _BORROWING = frozenset({"EXECUTE", "FETCH"})  # their rows are another statement's
 _ALL_ROWS = b"\0\0\0\0\0"  # of the unnamed portal
-_REST = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
+_REST: Final = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
 """Describe and Execute of the unnamed portal, all its rows, and Sync."""
-_REST_BYTES = len(_REST)
+_REST_BYTES: Final = len(_REST)
 _FORMS = 64
 _OF_BLOCKS = frozenset({Begin, Commit})
 _NO_ROWS = AnswerForm(b"", None)

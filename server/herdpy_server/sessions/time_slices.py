@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from herdpy.log.wait import Pause
 from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
@@ -122,7 +122,7 @@ async def _in_slices(
             until = perf_counter() + SLICE_S
 
 
-FEW_CHANGES = 8192
+FEW_CHANGES: Final = 8192
 """So many are let go of, or undone, in one go."""
 
 

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequ
 from itertools import chain as chained
 from itertools import count, islice
 from time import sleep
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -33,20 +34,20 @@ Layer = dict[int, "Delta"]
 Chain = tuple["Delta", ...]
 """Deltas of one database, newest first."""
 
-ENTRY_BYTES = 150
+ENTRY_BYTES: Final = 150
 """What a key and a value cost beside their own bytes: two bytes objects and a place in a dict."""
 SEQUENCE_KEY = b""
 """The one key of a sequence's database, under which its state is."""
 _TAIL = 512
 _PIECE = 4096
-_serials = count()
+_serials: Final = count()
 
 
 class Missing:
     """The class of :data:`MISSING`, in the place of the value of a key that a delta knows nothing of."""
 
 
-MISSING = Missing()
+MISSING: Final = Missing()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -277,9 +278,9 @@ def overlay(
         upper = next(keys, None)
 
 
-_ADOPT_ROWS = 256
-_MERGE_ROWS = 65_536
-_PENDING_CHAIN = 8
+_ADOPT_ROWS: Final = 256
+_MERGE_ROWS: Final = 65_536
+_PENDING_CHAIN: Final = 8
 _LOSSES_KEPT = 64
 
 

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
 from contextlib import suppress
 from itertools import chain
+from typing import Final
 
 from herdpy.log.entry import encode_records
 from herdpy.log.records import InsertBatch, Record
@@ -47,14 +48,14 @@ from herdpy_sql.storage import Reader
 
 _ENCODED_AT_ONCE = 256
 _FORGOTTEN_AT_ONCE = 4096
-_FEW_RECORDS = 1024
+_FEW_RECORDS: Final = 1024
 _NOTE_BYTES = 150
 """What a record, or a change that may have to be undone, takes beside what it refers to."""
 
 logger = logging.getLogger("herdpy.store")
 
 #: A loop asks at every 1,024th of its rows whether to go on.
-WATCHED = 1023
+WATCHED: Final = 1023
 
 
 Definition = Callable[[Catalog], Catalog]

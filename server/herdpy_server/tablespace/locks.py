@@ -35,7 +35,7 @@ from contextlib import AbstractAsyncContextManager
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from herdpy.log.wait import Wait
 from herdpy_server.store.physical import MAX_PLAIN
@@ -320,7 +320,7 @@ _FEW, _SET = 4096, 16_384
 
 Resource = tuple[int, bytes | None]
 """(database id, key); a key of None is the whole database (a table)."""
-_NOTHING: dict[Resource, int] = {}
+_NOTHING: Final[dict[Resource, int]] = {}
 _NOBODY: dict[Owner, SpilledKeys] = {}
 
 

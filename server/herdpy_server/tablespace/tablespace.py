@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from herdpy.log import LSN, Append, CommitLog, LogError, LoggedTransaction, TransactionAssembler
 from herdpy.log.records import TablesChecksum
@@ -186,7 +186,7 @@ class Requests:
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 """What the view of a transaction can be."""
 
-MEMTABLES = 4
+MEMTABLES: Final = 4
 """So many times ``memtable_limit_bytes`` a transaction may take of memory."""
 
 _MANY_ROWS = 8192

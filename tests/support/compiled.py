@@ -15,7 +15,7 @@ from herdpy import compiled
 _set = pytest.MonkeyPatch.setattr
 _patch_object: Any = mock.patch.object
 _NO_WEAK = "cannot create weak reference to"
-_SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 
 
 def refuse_patches_of_binaries() -> None:
@@ -37,7 +37,7 @@ def _patch_or_skip(target: Any, *args: Any, **options: Any) -> Any:
 
 def _skip_if_compiled(owner: str) -> None:
     module = sys.modules.get(owner)
-    if owner.startswith("herdpy") and str(getattr(module, "__file__", "")).endswith(_SUFFIX):
+    if owner.startswith("herdpy") and str(getattr(module, "__file__", "")).endswith(_SUFFIXES):
         pytest.skip(f"patches {owner}, which is compiled")
 
 

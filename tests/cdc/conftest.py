@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 import herdpy
+from herdpy.log.lsn import LSN
 from herdpy.testing.kafka import KafkaBroker
+from herdpy_spark.log import LogAddress, end
 
 COMMAND = [sys.executable, "-m", "herdpy.cli", "changes"]
 
@@ -45,6 +48,16 @@ def changes(tmp_path: Path) -> Changes:
     return Changes(tmp_path / "db")
 
 
+def _await_readers(directory: Path, connection: herdpy.Connection[Any]) -> None:
+    """Until readers of the log's files can know what the connection committed: up to a second later."""
+    row = connection.execute("SELECT herdpy.commit_position()").fetchone()
+    if row is None or row[0] is None:
+        return
+    committed, address = LSN.parse(row[0]), LogAddress.of_database(str(directory))
+    while end(address) < committed:
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def sql(tmp_path: Path) -> Iterator[Callable[..., list[tuple[Any, ...]]]]:
     """Run statements in the database."""
@@ -53,7 +66,9 @@ def sql(tmp_path: Path) -> Iterator[Callable[..., list[tuple[Any, ...]]]]:
         def execute(*statements: str) -> list[tuple[Any, ...]]:
             for statement in statements:
                 cursor = connection.execute(statement)
-            return cursor.fetchall() if cursor.description else []
+            rows = cursor.fetchall() if cursor.description else []
+            _await_readers(tmp_path / "db", connection)
+            return rows
 
         yield execute
 

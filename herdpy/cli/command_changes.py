@@ -16,11 +16,9 @@ from typing import Annotated
 
 import typer
 
-from herdpy.cli.errors import USAGE, CliError, print_note
+from herdpy.cli.errors import USAGE, CliError, handled, print_note
 from herdpy.cli.target import Place, parse, spelled_out
 from herdpy.imports import importing
-
-_MODULE = "herdpy_spark.cdc.command"
 
 
 class ChangesFormat(StrEnum):
@@ -151,9 +149,5 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with handled(end, signal.SIGTERM, signal.SIGINT):
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

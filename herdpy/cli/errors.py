@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
@@ -149,15 +149,20 @@ def exit_code(error: Exception | KeyboardInterrupt) -> int:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def handled(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Signals call ``handler``, and afterwards what they called before."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def interruptible() -> AbstractContextManager[None]:
     """SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled(interrupt, signal.SIGTERM, signal.SIGHUP)

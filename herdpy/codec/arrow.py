@@ -155,6 +155,11 @@ def list_row(offsets: Array, nth: int) -> int:
     return int(np.searchsorted(offsets.to_numpy(), nth, side="right")) - 1
 
 
+def is_text(kind: Any) -> bool:
+    """Return whether values of an Arrow type are strings, in any of their layouts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def plain_lists(array: Array) -> Array | None:
     """Return lists of any of Arrow's forms in the usual one; None: these are no lists."""
     given, types = array.type, pa.types

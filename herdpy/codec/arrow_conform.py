@@ -27,6 +27,7 @@ from herdpy.codec.arrow import (
     dress,
     element_of,
     has_type,
+    is_text,
     is_vector,
     list_contents,
     list_row,
@@ -112,7 +113,7 @@ def _converted(array: Array, field: Field | KeyField, target: pa.DataType) -> Ar
     given, types = array.type, pa.types
     if types.is_integer(given) or types.is_floating(given) or types.is_decimal(given):
         return _of_numbers(array, field, target)
-    if types.is_string(given) or types.is_large_string(given) or types.is_string_view(given):
+    if is_text(given):
         return _of_texts(array, target)
     if types.is_temporal(given):
         return _of_moments(array, target)

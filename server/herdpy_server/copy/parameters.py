@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.arrow import array_to_datums, is_text
 from herdpy.codec.arrow_conform import conform
 from herdpy.codec.kinds import Datum
 from herdpy.codec.plain_arrow import PLAIN_TYPES
@@ -35,7 +35,6 @@ SMALLEST = "smallest"
 _SPELLED = {"numeric": t.NUMERIC, "json": t.JSON}
 _INTEGERS = (t.SMALLINT, t.INTEGER, t.BIGINT)
 _INTEGER_BASES = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _WIDENED = {  # what a column takes of another type with the very same value
     Base.SMALLINT: _INTEGER_BASES,
     Base.INTEGER: _INTEGER_BASES,
@@ -60,7 +59,7 @@ class Parameter:
         kind = field.type
         named = (field.metadata or {}).get(TYPE_KEY)
         name = None if named is None else named.decode("utf-8", "replace")
-        self.is_text = any(test(kind) for test in _TEXTS)
+        self.is_text = is_text(kind)
         self.by_size = name == SMALLEST and pa.types.is_int64(kind)
         self.types: tuple[SqlType | None, ...] = (None,)
         if self.by_size:

@@ -19,7 +19,7 @@ from herdpy.codec.arrow import arrow_type, changed_lists
 from herdpy_spark.feed.table import Dress
 from herdpy_spark.texts import interval_texts, time_texts, uuid_texts
 from herdpy_sql.catalog import Column
-from herdpy_sql.values.label_columns import check_places, labels_of
+from herdpy_sql.values.label_columns import check_places, labels_of, labels_type
 
 Array = Any
 pc: Any = pyarrow.compute
@@ -118,14 +118,10 @@ def _converted(array: Array, leaves: _Leaves) -> Array:
 
 def _dress(leaves: _Leaves) -> Dress:
     def type_of(column: Column) -> pa.DataType:
-        kind = arrow_type(column.type.field, column.type.precision)
-        if column.type.enum is None:
-            return _type(kind, leaves)
-        depth = 0 if column.type.element is None else column.type.dimensions
-        labels: pa.DataType = pa.string()
-        for _ in range(depth):
-            labels = pa.list_(labels)
-        return labels
+        if column.type.enum is not None:
+            labels: pa.DataType = labels_type(column.type)
+            return labels
+        return _type(arrow_type(column.type.field, column.type.precision), leaves)
 
     def convert(column: Column, array: Array) -> Array:
         if column.type.enum is not None:

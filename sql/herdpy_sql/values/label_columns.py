@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import changed_lists, list_contents, list_row, plain_lists
+from herdpy.codec.arrow import changed_lists, is_text, list_contents, list_row, plain_lists
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import EnumType, SqlType, with_dimensions
@@ -41,15 +41,20 @@ def places_of(array: Array, sql_type: SqlType) -> Array:
     return values_changed(lists, sql_type, places_of)
 
 
+def labels_type(sql_type: SqlType) -> Any:
+    """What :func:`labels_of` gives for values of this type: texts, or lists of them."""
+    kind: Any = pa.string()
+    for _ in range(0 if sql_type.element is None else sql_type.dimensions):
+        kind = pa.list_(kind)
+    return kind
+
+
 def labels_of(array: Array, sql_type: SqlType) -> Array:
     """Places as labels, and ids as their names; NULLs stay."""
     enum = sql_type.enum
     if isinstance(array, pa.ChunkedArray):
         chunks = [labels_of(one, sql_type) for one in array.chunks]
-        kind: Any = pa.string()
-        for _ in range(0 if sql_type.element is None else sql_type.dimensions):
-            kind = pa.list_(kind)
-        return pa.chunked_array(chunks, kind)
+        return pa.chunked_array(chunks, labels_type(sql_type))
     if sql_type.element is None:
         return _labels(array, enum) if enum is not None else pc.utf8_slice_codeunits(array, NAME_AT)
     return changed_lists(array, lambda values: labels_of(values, within(sql_type)))
@@ -123,7 +128,7 @@ def _places(array: Array, enum: EnumType) -> Array:
     kind, types = array.type, pa.types
     if types.is_null(kind):
         return pa.nulls(len(array), pa.float64())
-    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+    if not is_text(kind):
         raise ValueError(f"an Arrow column of type {given} cannot be stored as {enum.name}")
     array = array.cast(pa.string())
     found = pc.index_in(array, _all_labels(enum))

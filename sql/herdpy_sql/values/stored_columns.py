@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import datums_to_array, plain_lists
+from herdpy.codec.arrow import datums_to_array, is_text, plain_lists
 from herdpy.codec.kinds import Kind
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
@@ -30,11 +30,6 @@ _LENGTHS = frozenset({Base.CHAR, Base.VARCHAR})
 _CANONICAL = frozenset({Base.CHAR_BYTE, Base.MACADDR, Base.NAME})
 _NUMBERS = frozenset({Base.OID, Base.XID})
 _MAX_OID = 2**32 - 1
-
-
-def is_text(kind: Any) -> bool:
-    """Whether values of an Arrow type are strings."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def values_of_texts(array: Array, sql_type: SqlType) -> Array:

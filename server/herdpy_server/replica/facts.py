@@ -212,7 +212,7 @@ class ClusterFacts:
         for name, replica in sorted(self._replicas.items()):
             opened, lease, log = replica.opened, replica.guard.basis, replica.log
             leader = replica.guard.leader
-            may_answer = None if lease is None else self._host.coordination.renewal.rests or lease.valid()
+            may_answer = None if lease is None else self._host.coordination.renewal.rests or lease.is_held
             failures = (
                 ()
                 if opened is None

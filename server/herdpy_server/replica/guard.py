@@ -185,7 +185,7 @@ class ReplicaGuard:
                     f"the leader of tablespace {self._name} cannot make sure that it still leads",
                     detail="ZooKeeper does not answer.",
                 )
-            await self._pause(basis)
+            await self._pause(self.basis)
 
     def refusal(self, what: str) -> SqlError:
         """See ``Guard``."""
@@ -298,11 +298,11 @@ class ReplicaGuard:
         finally:
             self._asking = None
 
-    async def _pause(self, basis: object = None) -> None:
-        """Before looking again; no longer than up to the next proof of the lease that is the basis."""
+    async def _pause(self, lease: Lease | None = None) -> None:
+        """Before looking again; no longer than up to the next proof of the lease."""
         wait: Wait[None] = Wait()
-        if isinstance(basis, Lease):
-            basis.when_proved(partial(wait.resolve, None))
+        if lease is not None:
+            lease.when_proved(partial(wait.resolve, None))
         timer = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, wait.resolve, None)
         try:
             await wait

@@ -83,6 +83,12 @@ _OPTIONS = [
 Metadata = tuple[tuple[str, str], ...]
 
 
+def basic_authorization(user: str, password: str | None) -> str:
+    """The value of an authorization header by name and password."""
+    text = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
+    return f"Basic {text}"
+
+
 @dataclass(frozen=True, slots=True)
 class GrpcAddress:
     """An address of gRPC services.
@@ -139,8 +145,7 @@ class GrpcAddress:
             return (("authorization", proof),)
         if self.user is None:
             return ()
-        text = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
-        return (("authorization", f"Basic {text}"),)
+        return (("authorization", basic_authorization(self.user, self.password)),)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """What encrypts other connections to the same host; None without TLS. Errors as ``channel``."""

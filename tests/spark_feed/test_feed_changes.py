@@ -94,7 +94,7 @@ def feed(*transactions, table=TABLE, shape=None, staged=none_staged, parts=None,
     entries = [Entry(LSN(3, first + number), [one]) for number, one in enumerate(transactions)]
     reader = ChangeReader(FollowedTable("t", table), shape or FeedShape.of(TABLE), staged, parts)
     found = []
-    for batch in reader.batches(entries):
+    for _table, batch in reader.changes(entries):
         batch.validate(full=True)
         found += batch.to_pylist()
     return found
@@ -122,7 +122,7 @@ def test_several_transactions_of_an_entry_are_told_apart():
         [LoggedTransaction(1, [insert(1, "a")]), LoggedTransaction(2, [insert(2, "b"), insert(3, "c")])],
     )
     reader = ChangeReader(FollowedTable("t", TABLE), FeedShape.of(TABLE), none_staged)
-    (batch,) = reader.batches([entry])
+    ((_table, batch),) = reader.changes([entry])
     assert told(batch.to_pylist(), "transaction_id", "position") == [("3:5/0", 0), ("3:5/1", 0), ("3:5/1", 1)]
 
 
@@ -289,7 +289,8 @@ def test_a_part_with_other_rows_than_the_log_says_is_refused():
 def test_many_changes_come_in_batches_of_bounded_size():
     many = [insert(number, "v") for number in range(25_000)]
     reader = ChangeReader(FollowedTable("t", TABLE), FeedShape.of(TABLE), none_staged)
-    batches = list(reader.batches([Entry(LSN(3, 0), [LoggedTransaction(1, many)])]))
+    entry = Entry(LSN(3, 0), [LoggedTransaction(1, many)])
+    batches = [batch for _table, batch in reader.changes([entry])]
     assert [batch.num_rows for batch in batches] == [10_000, 10_000, 5_000]
     keys = batch_to_keys(
         TABLE.key_codec.fields, [pa.chunked_array([b.column("key").field("id") for b in batches])]

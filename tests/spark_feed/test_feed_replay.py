@@ -38,7 +38,7 @@ def test_a_replayed_feed_is_the_table_after_every_commit(tmp_path, create, seed)
     reader = ChangeReader(FollowedTable("t", None), shape, none_staged)
     replica, seen = Replica(), [None]
     before = None
-    for batch in reader.batches(entries(address, START)):
+    for _table, batch in reader.changes(entries(address, START)):
         batch.validate(full=True)
         assert batch.schema == shape.schema
         for change in batch.to_pylist():

@@ -158,7 +158,7 @@ def test_a_feed_replayed_is_the_table(place: Place) -> None:
     )
     replica = Replica()
     reader = ChangeReader(FollowedTable("every", None), FeedShape.of(table), lambda *_: pytest.fail("staged"))
-    for batch in reader.batches(entries(address, START)):
+    for _table, batch in reader.changes(entries(address, START)):
         for change in batch.to_pylist():
             replica.apply(change)
     assert replica.rows is not None

@@ -27,11 +27,16 @@ from herdpy_sql.catalog import Column, Table
 from herdpy_sql.types import Base
 
 _HEAD = Struct(">bI").pack
-_SOURCE = {
-    "type": "record",
-    "name": "Source",
-    "namespace": "herdpy.connector",
-    "fields": [
+
+
+def _record(name: str, namespace: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "namespace": namespace, "fields": fields}
+
+
+_SOURCE = _record(
+    "Source",
+    "herdpy.connector",
+    [
         {"name": "version", "type": "string"},
         {"name": "connector", "type": "string"},
         {"name": "name", "type": "string"},
@@ -44,17 +49,16 @@ _SOURCE = {
         {"name": "txId", "type": "string"},
         {"name": "lsn", "type": "string"},
     ],
-}
-_TRANSACTION = {
-    "type": "record",
-    "name": "block",
-    "namespace": "event",
-    "fields": [
+)
+_TRANSACTION = _record(
+    "block",
+    "event",
+    [
         {"name": "id", "type": "string"},
         {"name": "total_order", "type": "long"},
         {"name": "data_collection_order", "type": "long"},
     ],
-}
+)
 
 
 class AvroNameError(MessagesError):
@@ -73,29 +77,28 @@ class _Schemas:
             raise AvroNameError(
                 f"columns of {table.name} have the same names in Avro: {', '.join(self.names)}"
             )
-        self.key = self._record("Key", namespace, key)
-        self.value = {
-            "type": "record",
-            "name": "Envelope",
-            "namespace": namespace,
-            "fields": [
-                {"name": "before", "type": ["null", self._record("Value", namespace, row)], "default": None},
+        self.key = _record("Key", namespace, self._fields(key))
+        before = _record("Value", namespace, self._fields(row))
+        self.value = _record(
+            "Envelope",
+            namespace,
+            [
+                {"name": "before", "type": ["null", before], "default": None},
                 {"name": "after", "type": ["null", "Value"], "default": None},
                 {"name": "source", "type": _SOURCE},
                 {"name": "transaction", "type": ["null", _TRANSACTION], "default": None},
                 {"name": "op", "type": "string"},
                 {"name": "ts_ms", "type": ["null", "long"], "default": None},
             ],
-        }
+        )
         self.key_parsed = fastavro.parse_schema(self.key)
         self.value_parsed = fastavro.parse_schema(self.value)
 
-    def _record(self, name: str, namespace: str, columns: list[Column]) -> dict[str, Any]:
-        fields = [
+    def _fields(self, columns: list[Column]) -> list[dict[str, Any]]:
+        return [
             {"name": self.names[column.name], "type": ["null", _avro_type(column)], "default": None}
             for column in columns
         ]
-        return {"type": "record", "name": name, "namespace": namespace, "fields": fields}
 
     def renamed(self, row: dict[str, Any] | None) -> dict[str, Any] | None:
         """A row under the names that its columns have in Avro."""
@@ -161,7 +164,6 @@ class DebeziumAvro:
     """
 
     dress = values.AVRO
-    is_text = False
 
     def __init__(self, name: str, tablespace: str, topic: str, registry: SchemaRegistry) -> None:
         self._envelope = Envelope(name, tablespace)

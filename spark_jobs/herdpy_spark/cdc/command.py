@@ -21,7 +21,6 @@ from herdpy_spark.cdc.sinks import ChangesFile, ChangesSink, ChangesStream, Sink
 from herdpy_spark.feed.driver import newest_table
 from herdpy_spark.options import OptionError, Options
 
-FORMATS = ("json", "debezium", "avro")
 KAFKA = "kafka://"
 
 
@@ -32,7 +31,7 @@ class ChangesRequest:
     Attributes:
         url, user, password: of the database; the two where the URL has none.
         starting: earliest, latest, an LSN or a time, where the target has nothing yet.
-        form: one of ``FORMATS``.
+        form: json, debezium or avro.
         to: a file, ``kafka://...``, or None for standard output.
         registry: of Avro schemas.
         name: what topics and Avro's names begin with; None: the tablespace.

@@ -109,7 +109,6 @@ class DebeziumJson:
     """``ChangeFormat``: envelopes as JSON; see ``Envelope`` for the arguments."""
 
     dress = values.DEBEZIUM
-    is_text = True
 
     def __init__(self, name: str, tablespace: str) -> None:
         self._envelope = Envelope(name, tablespace)

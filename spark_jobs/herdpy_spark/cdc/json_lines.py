@@ -16,7 +16,6 @@ class JsonLines:
     """``ChangeFormat``: the value has all; the key is the change's key."""
 
     dress = values.TEXT
-    is_text = True
 
     def messages(self, changes: pa.RecordBatch, table: Table | None) -> Iterator[Message]:
         """One message a change."""

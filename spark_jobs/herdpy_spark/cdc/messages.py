@@ -38,11 +38,9 @@ class ChangeFormat(Protocol):
 
     Attributes:
         dress: how values stand in the batches that it takes.
-        is_text: whether keys and values are JSON texts.
     """
 
     dress: Dress
-    is_text: bool
 
     def messages(self, changes: pa.RecordBatch, table: Table | None) -> Iterator[Message]:
         """The messages of a batch of the feed, whose rows all have this definition, in order."""

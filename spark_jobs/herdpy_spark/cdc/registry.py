@@ -6,13 +6,13 @@ have, too: https://docs.confluent.io/platform/current/schema-registry/develop/ap
 
 from __future__ import annotations
 
-import base64
 import json
 import urllib.error
 import urllib.request
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from herdpy.rpc.address import basic_authorization
 from herdpy_spark.cdc.messages import MessagesError
 
 _CONTENT = "application/vnd.schemaregistry.v1+json"
@@ -39,8 +39,8 @@ class SchemaRegistry:
         self._base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
         self._headers = {"Content-Type": _CONTENT, "Accept": _CONTENT}
         if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+            user, password = unquote(parts.username), unquote(parts.password or "")
+            self._headers["Authorization"] = basic_authorization(user, password)
         self._ids: dict[tuple[str, str], int] = {}
 
     def schema_id(self, subject: str, schema: dict[str, Any]) -> int:

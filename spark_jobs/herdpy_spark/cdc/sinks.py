@@ -47,6 +47,14 @@ class ChangesSink(Protocol):
         """Nothing more comes."""
 
 
+def _write_lines(file: IO[bytes], form: ChangeFormat, messages: Iterable[Message]) -> int:
+    """Write messages as lines; how many there were."""
+    count = 0
+    for count, message in enumerate(messages, 1):  # noqa: B007  # the last one counts
+        file.write(form.line(message) + b"\n")
+    return count
+
+
 class ChangesStream:
     """``ChangesSink``: lines on a stream, which keeps no position: the lines have theirs."""
 
@@ -62,9 +70,7 @@ class ChangesStream:
 
     def write(self, messages: Iterable[Message], end: Offset) -> int:
         """Write the lines, and flush."""
-        count = 0
-        for count, message in enumerate(messages, 1):  # noqa: B007  # the last one counts
-            self._stream.write(self._form.line(message) + b"\n")
+        count = _write_lines(self._stream, self._form, messages)
         self._stream.flush()
         return count
 
@@ -152,13 +158,10 @@ class ChangesFile:
         self._position = end
 
     def _append(self, messages: Iterable[Message]) -> int:
-        count = 0
         try:
-            for count, message in enumerate(messages, 1):  # noqa: B007  # the last one counts
-                self._file.write(self._form.line(message) + b"\n")
+            return _write_lines(self._file, self._form, messages)
         finally:
             self._file.flush()
-        return count
 
     def close(self) -> None:
         """Close the file."""

@@ -323,11 +323,6 @@ class ChangeReader:
         self._block = self._new_block()
         self._befores: dict[bytes, bytes] = {}
 
-    def batches(self, entries: Iterable[FedEntry]) -> Iterator[pa.RecordBatch]:
-        """As ``changes``, the batches alone."""
-        for found in self.changes(entries):
-            yield found.batch
-
     def changes(self, entries: Iterable[FedEntry]) -> Iterator[TableChanges]:
         """The changes, in order.
 

@@ -186,7 +186,8 @@ class _Layout:
             field, short = self.fields[p], pa.types.is_decimal64(kind)
             if p >= self.count:
                 repeated = _repeated(field, total)
-                arrays.append(repeated.cast(kind) if short else repeated)
+                # Of the precision that slots have: rows of other layouts are put beside them.
+                arrays.append(repeated.cast(_short(field, arrow_type(field))) if short else repeated)
                 continue
             nulls = (bitmap[:, p >> 3] >> (p & 7) & 1).astype(bool) if any_null else None
             if field.kind in VARIABLE:

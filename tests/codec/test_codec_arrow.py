@@ -170,6 +170,14 @@ def test_a_short_decimal_has_the_precision_that_is_known():
     assert empty.schema.types == [pa.decimal64(7, 2), pa.decimal128(20, 3)]
 
 
+def test_a_short_decimal_that_older_rows_lack_stands_beside_others():
+    columns = [Field(Kind.INT32), Field(Kind.DECIMAL64, 2, missing=Decimal("1.50"))]
+    images = [*images_of(columns[:1], [(1,)]), *images_of(columns, [(2, Decimal("9.25")), (3, None)])]
+    batch = images_to_batch(columns, ["a", "b"], [0, 1], images, [None, 9], short_decimals=True)
+    assert batch.column(1).type == pa.decimal64(9, 2)
+    assert batch.column(1).to_pylist() == [Decimal("1.50"), Decimal("9.25"), None]
+
+
 def test_infinities_are_those_of_duckdb():
     for kind, bits in ((Kind.DATE, 32), (Kind.TIMESTAMP, 64), (Kind.TIMESTAMPTZ, 64)):
         ends = [2 ** (bits - 1) - 1, -(2 ** (bits - 1))]

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from herdpy.log.lsn import LSN
 from herdpy.options import microseconds, nearest, one_of, whole
+from herdpy_sql.catalog import exact_name
 
 Use: TypeAlias = Literal["read", "write", "stream"]
 Position: TypeAlias = LSN | int | str
@@ -86,15 +87,14 @@ def _position(*words: str) -> Callable[[str], Position]:
 
 
 def _relation(text: str) -> str:
-    """What FROM may name: a table as SQL writes it becomes schema.name without quotes, a SELECT stays."""
+    """What FROM may name: a table as SQL writes it becomes ``"schema"."name"``, a SELECT stays."""
     if text.lstrip().startswith("("):
         return text.strip()
     if not (found := _NAME.fullmatch(text.strip())):
         raise ValueError("a table's name, or (SELECT ...) AS name")
     parts = [_folded(part) for part in found.groups() if part is not None]
-    if any("." in part for part in parts):
-        raise ValueError("names without a dot in them")
-    return ".".join(parts)
+    *schemas, name = parts
+    return exact_name(name, *schemas)
 
 
 def _folded(name: str) -> str:
@@ -155,7 +155,10 @@ class Options:
         "the servers' gRPC endpoints, host:port,host2:port2, where SQL does not report them",
     )
     table: str | None = _option(
-        "table", _ALL, _text, "the table's name, without quotes; schema.name where it is not in public"
+        "table",
+        _ALL,
+        _text,
+        "the table's name, without quotes; schema.name where it is not in public; quoted if it has a dot",
     )
     query: str | None = _option(
         "query", ("read",), _text, "a SELECT instead of a table; one partition, all its tables at one LSN"

@@ -10,6 +10,7 @@ columns have the type's own.
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -271,14 +272,29 @@ class Table:
         )
 
 
+_QUOTED = re.compile(r'"((?:[^"]|"")+)"(?:\."((?:[^"]|"")+)")?')
+
+
 def names_meant(text: str, path: Sequence[str] = (PUBLIC,)) -> tuple[tuple[str, str], ...]:
     """The (schema, name) that a text without quotes may mean; the first that there is counts.
 
-    That is a name along the path, else "schema.name". Whoever has no catalog, such as a reader of the log,
-    compares tables with these.
+    That is a name along the path, else "schema.name". A text that is names in double quotes, with a dot
+    between them, means first what SQL means by it, so that no name with a dot in it is ambiguous.
+    Whoever has no catalog, such as a reader of the log, compares tables with these.
     """
     schema, dot, name = text.partition(".")
-    return (*((one, text) for one in path), *(((schema, name),) if dot else ()))
+    plain = (*((one, text) for one in path), *(((schema, name),) if dot else ()))
+    if not (quoted := _QUOTED.fullmatch(text)):
+        return plain
+    *schemas, own = (part.replace('""', '"') for part in quoted.groups() if part is not None)
+    return (*((one, own) for one in schemas or path), *plain)
+
+
+def exact_name(name: str, schema: str = "") -> str:
+    """A text by which ``names_meant`` means this table before all others."""
+    if not schema and not {".", '"'} & set(name):
+        return name
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (schema, name) if part)
 
 
 @dataclass(frozen=True)
@@ -524,6 +540,7 @@ __all__ = [
     "KeyPart",
     "Relation",
     "Table",
+    "exact_name",
     "is_temporary",
     "names_meant",
 ]

@@ -160,13 +160,20 @@ def test_a_name_with_a_dot_in_it_is_a_name_in_public_first(house):
     house('CREATE TABLE "s2.t" (id int PRIMARY KEY, v text)', "INSERT INTO \"s2.t\" VALUES (9, 'dotted')")
     assert house.rows("s2.t") == [(9, "dotted")]
     assert house.changes("s2.t")[-1] == ("insert", "dotted")
+    assert house.rows('"s2.t"') == [(9, "dotted")]
+    assert house.rows('"s2"."t"') == [(1, "second!")]
+    assert house.changes('"s2.t"')[-1] == ("insert", "dotted")
+    assert house.changes('"s2"."t"')[-1] == ("update", "second!")
+    query = BatchQuery.of('SELECT a.v AS x, b.v AS y FROM "s2.t" AS a, s2.t AS b')
+    rows = plan_log_tables(house.address, query.tables(), None, None)
+    assert [batch.to_pylist() for batch in query.run(rows)] == [[{"x": "dotted", "y": "second!"}]]
     house('DROP TABLE "s2.t"')
     assert house.rows("s2.t") == [(1, "second!")]
 
 
 def test_a_query_reads_the_tables_that_it_names(house):
     query = BatchQuery.of("SELECT a.v AS x, b.v AS y FROM t AS a JOIN s2.t AS b ON a.id = b.id")
-    assert query.tables() == ("t", "s2.t")
+    assert query.tables() == ("t", '"s2"."t"')
     house.close()
     rows = plan_log_tables(house.address, query.tables(), None, None)
     assert [batch.to_pylist() for batch in query.run(rows)] == [[{"x": "public!", "y": "second!"}]]

@@ -18,7 +18,7 @@ from sqlglot import exp
 from herdpy.codec.arrow import arrow_type
 from herdpy_spark.batch.rows import BatchRows
 from herdpy_spark.options import OptionError
-from herdpy_sql.catalog import PUBLIC, Catalog, Table
+from herdpy_sql.catalog import PUBLIC, Catalog, Table, exact_name
 from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, Scan, translate
 from herdpy_sql.definitions import decode_table
@@ -195,9 +195,9 @@ class BatchQuery:
                 raise OptionError(f"the option query: {table.sql('postgres')} is no table of the tablespace")
             name = _name(table.this)
             if schema not in ("", PUBLIC):
-                names[f"{schema}.{name}"] = None
+                names[exact_name(name, schema)] = None
             elif schema or name not in common:
-                names[name] = None
+                names[exact_name(name)] = None
         return tuple(names)
 
     def columns(self, definitions: Sequence[bytes]) -> tuple[tuple[str, SqlType], ...]:

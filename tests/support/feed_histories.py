@@ -2,12 +2,13 @@
 
 ``Histories`` gives transactions as lists of statements: rows that move to other keys, keys that are swapped,
 taken over and given back, TRUNCATE, ALTER with and without a rewrite, DROP and CREATE, tables that come to
-the name by RENAME and SET SCHEMA, and a temporary table of the name. ``fold`` has the three rules of
+the name by RENAME and SET SCHEMA, and a temporary table of the name. ``fold`` has the rules of
 docs/spark.md.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -143,6 +144,10 @@ def fold(rows: dict[Any, Any], changes: Iterable[dict[str, Any]]) -> None:
             del rows[tuple(key.values())]
         elif op in {"truncate", "create", "drop"}:
             rows.clear()
+        elif op == "alter":
+            for name in json.loads(change["schema"]).get("added", ()):
+                for row in rows.values():
+                    row[name] = change["after"][name]
 
 
 def held(cursor: Any) -> list[list[Any]]:

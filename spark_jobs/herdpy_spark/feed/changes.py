@@ -8,6 +8,7 @@ changes, a delete and an insert (docs/decisions/23): whoever folds by ``key`` ha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -208,6 +209,11 @@ class Block:
     def __len__(self) -> int:
         return len(self._ops)
 
+    @property
+    def origin(self) -> Origin | None:
+        """The transaction of what is added next, if nothing of it is here yet."""
+        return self._next
+
     def begin(self, origin: Origin) -> None:
         """What is added from here on is of this transaction."""
         self._next = origin
@@ -235,11 +241,15 @@ class Block:
         self._positions.append(position)
         self.nbytes += len(after or b"") + len(before or b"")
 
-    def event(self, op: int, position: int, schema: str | None) -> None:
-        """Add a change of the whole table, and its definition where that is what changed."""
+    def event(self, op: int, position: int, schema: str | None, after: bytes | None = None) -> None:
+        """Add a change of the whole table, and its definition where that is what changed.
+
+        Args:
+            after: an image of what rows that are there have in columns that were added.
+        """
         if schema is not None:
             self._schemas[len(self._ops)] = schema
-        self.row(op, position, None, None)
+        self.row(op, position, None, after)
 
     def batch(self) -> pa.RecordBatch:
         """All of them.
@@ -413,7 +423,30 @@ class ChangeReader:
         assert defined is not None
         same = before is not None and after is not None and before.id == after.id
         op = ALTER if same else CREATE if after is not None else DROP
-        self._block.event(op, position, encode_table(defined).decode())
+        if before is not None and after is not None and same:
+            self._altered(before, after, position)
+        else:
+            self._block.event(op, position, encode_table(defined).decode())
+
+    def _altered(self, before: Table, after: Table, position: int) -> None:
+        """An ``alter``: of columns that are new, ``after`` has what the rows have that were there.
+
+        Raises:
+            SchemaChangedError: the feed has no place for such a column, and its value is not NULL.
+        """
+        added = [one for one in after.columns[len(before.columns) :] if one.visible]
+        schema = encode_table(after).decode()
+        filled = any(one.missing is not None for one in added)
+        if not added or (not filled and self._shapes.misfit(after) is not None):
+            self._block.event(ALTER, position, schema)
+            return
+        origin = self._block.origin
+        self._block = self._new_block()  # it has the columns of the table as it is now
+        if origin is not None:
+            self._block.begin(origin)
+        said = json.loads(schema) | {"added": [one.name for one in added]}
+        image = before.row_codec.encode([None] * len(before.columns))
+        self._block.event(ALTER, position, json.dumps(said), image)
 
     # Rows that the log has as Arrow batches.
 

@@ -54,7 +54,9 @@ def put(generations: Generations, number: int, run: str, content: bytes = b"abc"
 
 def test_a_manifest_is_read_as_it_was_written():
     later = replace(MANIFEST, generation=2, kind="incremental", since=LSN(7, 1), selection={"where": "a > 1"})
-    for one in (MANIFEST, later):
+    parted = replace(MANIFEST, partition_by=("region", "a b"))
+    assert b'"format": 2' in parted.dump(), "so that programs that know no partitions leave it alone"
+    for one in (MANIFEST, later, parted):
         assert ExportManifest.parse(one.dump()) == one
 
 
@@ -69,8 +71,8 @@ def test_damage_is_noticed_wherever_it_is():
 
 
 def test_a_newer_format_is_not_guessed_at():
-    with pytest.raises(DamagedManifestError, match="format 2"):
-        ExportManifest.parse(MANIFEST.dump().replace(b'"format": 1', b'"format": 2'))
+    with pytest.raises(DamagedManifestError, match="format 3"):
+        ExportManifest.parse(MANIFEST.dump().replace(b'"format": 1', b'"format": 3'))
 
 
 def test_fingerprints_add_up_in_any_order():

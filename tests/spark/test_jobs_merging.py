@@ -21,6 +21,7 @@ from herdpy_spark.jobs.exporting import changeset
 from herdpy_spark.jobs.exporting.changeset import FileWriter
 from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, HadoopPlace, LocalPlace
 from herdpy_spark.jobs.exporting.rows import CSV, PARQUET, fingerprint, read_files
+from herdpy_spark.jobs.exporting.task_files import row_files
 from herdpy_spark.jobs.job import JobError
 from herdpy_spark.jobs.verify import differences
 
@@ -92,7 +93,9 @@ class Model:
 def export(spark: SparkSession, directory: Path, file_format: str) -> tuple[FileWriter, Generations]:
     """An export with nothing in it."""
     generations = Generations(LocalPlace(directory))
-    return FileWriter(spark, generations, file_format=file_format, compression=None, run_id="r"), generations
+    return FileWriter(
+        spark, generations, row_files(generations.place, file_format, None), run_id="r"
+    ), generations
 
 
 def manifest(spark: SparkSession, file_format: str) -> ExportManifest:
@@ -201,6 +204,8 @@ def test_hadoops_files_do_what_local_ones_do(spark, tmp_path):
     assert not at.create("d/f", b"second")
     assert (at.read("d/f"), at.size("d/f"), at.size("d/g")) == (b"first\x00\xff", 7, None)
     assert at.names("d") == ["f"]
+    assert at.create("d/e/g", b"")
+    assert at.sizes("d") == {"d/f": 7, "d/e/g": 0}
     with pytest.raises(FileNotFoundError):
         at.read("d/g")
     at.remove("d")

@@ -12,20 +12,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdpy import __version__
-from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.archived import closed_ledgers, frame_of
+from herdpy_spark.jobs.archived import Closed, closed_ledgers, frame_of
 from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.exporting import new_run_id, now, rows
 from herdpy_spark.jobs.exporting.changeset import FileWriter
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, is_local, place
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.task_files import row_files
+from herdpy_spark.jobs.exporting.to_files import publish
 from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, UsageError, run_id, shown_url, source_options
 from herdpy_spark.jobs.running import main
 
+if TYPE_CHECKING:
+    from herdpy_spark.log import LogAddress
+
 KIND = "archive"
 _LEASE_S = 600.0
+_LEDGERS = 64  # in a generation: a run that ends before its time leaves those that it has published
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +49,7 @@ def run(this: JobRun) -> None:
     """Archive what is closed and not archived yet. JobError: ledgers in between are gone."""
     arguments = this.arguments
     base = source_options(arguments)
-    local = is_local(arguments.to)
-    generations = Generations(place(arguments.to, None if local else this.spark))
+    generations = Generations(place(arguments.to, this.spark if needs_spark(arguments.to) else None))
     newest = generations.newest()
     if newest is not None and newest.kind != KIND:
         raise UsageError(f"{arguments.to} is an export of {newest.table}, no archive")
@@ -69,48 +73,66 @@ def run(this: JobRun) -> None:
     if this.dry or not wanted:
         this.note(f"{len(wanted)} closed ledgers {'would be' if this.dry else 'are to be'} archived")
         return
-    number = 1 if newest is None else newest.generation + 1
     name = arguments.run_id or new_run_id()
-    writer = FileWriter(
-        this.spark, generations, file_format=rows.PARQUET, compression=arguments.compression, run_id=name
-    )
-    lease = _lease(database, wanted[0].after)
+    files = row_files(generations.place, rows.PARQUET, arguments.compression)
+    writer = FileWriter(this.spark, generations, files, run_id=name)
+    lease = _lease(database)
     try:
-        frame = frame_of(this.spark, address, wanted)
-        files = writer.write(number, frame)
+        for at in range(0, len(wanted), _LEDGERS):
+            some = wanted[at : at + _LEDGERS]
+            if lease is not None:
+                lease.keep(some[0].after)
+            newest = _generation(this, address, state.log_id, writer, newest, some, name)
+            publish(this, generations, newest)
+            generations.sweep(keep=2)
+            this.report |= {
+                "generation": newest.generation,
+                "lsn": str(newest.lsn),
+                "rows": newest.fingerprint.rows,
+            }
+            this.note(f"{len(some)} ledgers archived, up to {newest.lsn}")
     finally:
         if lease is not None:
             lease.release()
-    manifest = ExportManifest(
+
+
+def _generation(
+    this: JobRun,
+    address: LogAddress,
+    log_id: str,
+    writer: FileWriter,
+    newest: ExportManifest | None,
+    ledgers: list[Closed],
+    run_id: str,
+) -> ExportManifest:
+    """The archive as it was and these ledgers."""
+    number = 1 if newest is None else newest.generation + 1
+    frame = frame_of(this.spark, address, ledgers)
+    files = writer.write(number, frame)
+    return ExportManifest(
         generation=number,
         kind=KIND,
         table=f"the log of tablespace {address.tablespace}",
-        lsn=wanted[-1].last,
+        lsn=ledgers[-1].last,
         since=None if newest is None else newest.lsn,
         file_format=rows.PARQUET,
         schema=json.loads(frame.schema.json()),
         key=(),
         files=(() if newest is None else newest.files) + files,
-        run_id=name,
+        run_id=run_id,
         created=now(),
-        log_id=state.log_id,
+        log_id=log_id,
         herdpy=__version__,
     )
-    generations.publish(manifest)
-    generations.sweep(keep=2)
-    this.report |= {"generation": number, "lsn": str(manifest.lsn), "rows": manifest.fingerprint.rows}
-    this.note(f"{len(wanted)} ledgers archived, up to {manifest.lsn}")
 
 
-def _lease(database: JobDatabase, after: LSN) -> Any:
+def _lease(database: JobDatabase) -> Any:
     """What keeps the ledgers there meanwhile; None where no server is there to trim them."""
     if database.access.servers is None:
         return None
     from herdpy_spark.feed.lease import FeedLease
 
-    lease = FeedLease(database.access.servers, "an archive", _LEASE_S)
-    lease.keep(after)
-    return lease
+    return FeedLease(database.access.servers, "an archive", _LEASE_S)
 
 
 JOB = SparkJob(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from herdpy_spark.jobs.exporting import ExportRequest
-from herdpy_spark.jobs.exporting.rows import FORMATS
+from herdpy_spark.jobs.exporting.rows import FORMATS, PARQUET
 from herdpy_spark.jobs.job import (
     JobRun,
     SparkJob,
@@ -56,6 +56,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where to")
     where.add_argument("--to", required=True, metavar="PATH", help="directory or URL of the export")
     where.add_argument("--format", default="parquet", choices=(*FORMATS, DELTA, ICEBERG), help="(parquet)")
+    where.add_argument(
+        "--partition-by",
+        metavar="COL,...",
+        type=names,
+        default=(),
+        help="files in directories of these columns' values, as Hive has them (parquet)",
+    )
     where.add_argument("--compression", metavar="CODEC", help="of the files: snappy, zstd, gzip, none ...")
     where.add_argument(
         "--keep", type=count, default=2, help="generations to keep (2); Delta keeps its own way"
@@ -78,6 +85,8 @@ def run(this: JobRun) -> None:
                 )
         if arguments.snapshot:
             raise UsageError("an incremental export is as of now", hint="Leave out --as-of.")
+    if arguments.partition_by and arguments.format != PARQUET:
+        raise UsageError(f"--partition-by is for --format parquet, not {arguments.format}")
     if arguments.compression and arguments.format == DELTA:
         raise UsageError("--compression is for files: Delta tables have their own setting")
     base = source_options(arguments)
@@ -96,6 +105,7 @@ def run(this: JobRun) -> None:
         incremental=arguments.incremental,
         keep=arguments.keep,
         run_id=arguments.run_id,
+        partition_by=arguments.partition_by,
     )
     this.report |= {
         "url": shown_url(base["url"]),
@@ -126,6 +136,7 @@ JOB = SparkJob(
         "export --url herdpy://db1/shop --table orders --to /exports/orders",
         "export --url herdpy://db1/shop --table orders --to /exports/orders --from log --incremental",
         "export --url herdpy://db1/shop --table orders --to /exports/monday --as-of 2026-03-02T00:00:00Z",
+        "export --url herdpy://db1/shop --table orders --to s3://lake/orders --partition-by region,day",
         "export --url herdpy://db1/shop --table orders --to s3a://lake/orders --format delta --with-delta",
         'export --url herdpy:///srv/shop --query "SELECT id, total FROM orders" --to ./totals --format csv',
     ),

@@ -14,9 +14,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.exporting.changeset import relative
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, is_local, place
-from herdpy_spark.jobs.exporting.rows import aggregates, fingerprint, from_row, quoted, read_files, row_hash
+from herdpy_spark.jobs.exporting.generations import DATA, ExportManifest, Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.rows import (
+    FILE_PATH,
+    RowFiles,
+    aggregates,
+    fingerprint,
+    from_row,
+    quoted,
+    row_hash,
+)
+from herdpy_spark.jobs.exporting.task_files import row_files
 from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, count, given, shown_url, source_options
 from herdpy_spark.jobs.running import main
 
@@ -52,8 +60,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def run(this: JobRun) -> None:
     """Compare. JobError when something differs."""
     arguments = this.arguments
-    local = is_local(arguments.export)
-    generations = Generations(place(arguments.export, None if local else this.spark))
+    generations = Generations(place(arguments.export, this.spark if needs_spark(arguments.export) else None))
     manifest = (
         generations.newest() if arguments.generation is None else generations.load(arguments.generation)
     )
@@ -88,8 +95,9 @@ def damaged_files(this: JobRun, generations: Generations, manifest: ExportManife
     """Files of a generation that are gone, or hold other rows; each with what is wrong with it."""
     wrong: dict[str, str] = {}
     whole = []
+    sizes = generations.place.sizes(DATA)
     for one in manifest.files:
-        size = generations.place.size(one.path)
+        size = sizes.get(one.path)
         if size is None:
             wrong[one.path] = "is missing"
         elif size != one.size_bytes:
@@ -100,12 +108,12 @@ def damaged_files(this: JobRun, generations: Generations, manifest: ExportManife
         return wrong
     schema = schema_of(manifest)
     try:
-        held = _held(this, generations, [one.path for one in whole], schema, manifest.file_format)
+        held = _held(this, generations, [one.path for one in whole], manifest, schema)
     except Exception:  # noqa: BLE001 - Spark does not say which file: each is asked alone, and says why
         held = {}
         for one in whole:
             try:
-                held |= _held(this, generations, [one.path], schema, manifest.file_format)
+                held |= _held(this, generations, [one.path], manifest, schema)
             except Exception as error:  # noqa: BLE001 - reported as the file's damage
                 wrong[one.path] = f"cannot be read: {str(error).splitlines()[0]}"
     for one in whole:
@@ -115,12 +123,16 @@ def damaged_files(this: JobRun, generations: Generations, manifest: ExportManife
 
 
 def _held(
-    this: JobRun, generations: Generations, names: list[str], schema: StructType, file_format: str
+    this: JobRun, generations: Generations, names: list[str], manifest: ExportManifest, schema: StructType
 ) -> dict[str, Any]:
-    files = [generations.place.join(name) for name in names]
-    stored = read_files(this.spark, files, schema, file_format, ("file_path",))
-    rows = stored.groupBy("file_path").agg(*aggregates(schema)).collect()
-    return {relative(row["file_path"]): from_row(row) for row in rows}
+    files = _files(generations, manifest)
+    stored = files.read(this.spark, names, schema, path=True)
+    rows = stored.groupBy(FILE_PATH).agg(*aggregates(schema)).collect()
+    return {files.named(row[FILE_PATH]): from_row(row) for row in rows}
+
+
+def _files(generations: Generations, manifest: ExportManifest) -> RowFiles:
+    return row_files(generations.place, manifest.file_format, None, manifest.partition_by)
 
 
 def schema_of(manifest: ExportManifest) -> StructType:
@@ -150,9 +162,8 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
         if equal:
             this.note(f"the table at {pinned.lsn} has the same {found.rows:,} rows")
             return
-        stored = read_files(
-            this.spark, generations.files(manifest), schema_of(manifest), manifest.file_format
-        )
+        names = [one.path for one in manifest.files]
+        stored = _files(generations, manifest).read(this.spark, names, schema_of(manifest))
         shown = differences(pinned.frame, stored, manifest.key, arguments.show)
     this.report["differences"] = shown
     for one in shown:

@@ -1,6 +1,7 @@
 """Exports as directories of files, in generations, and as tables of Delta: what an export is to be.
 
-From the bottom: ``generations``, ``rows``, ``changeset``, then ``to_files`` and ``to_delta``.
+From the bottom: ``objects``, ``generations``, ``rows``, ``task_files``, ``changeset``, then ``to_files`` and
+``to_delta``.
 """
 
 from __future__ import annotations
@@ -8,23 +9,56 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
 
 
 def export_files(directory: str, generation: int | None = None) -> list[str]:
-    """URLs of the files of an export in a local directory; those of its newest generation, or of that one.
+    """URLs of the files of an export; those of its newest generation, or of that one.
+
+    Args:
+        directory: a local path, or a URL that fsspec reaches, with its configuration.
+
+    Raises:
+        JobError: there is no such export or generation.
+        DamagedManifestError: its manifest is damaged.
+        ValueError: only Spark reaches it.
+    """
+    there, manifest = _found(directory, generation, None)
+    return there.files(manifest)
+
+
+def read_export(spark: SparkSession, directory: str, generation: int | None = None) -> DataFrame:
+    """The rows of an export, wherever it is: tasks read what Spark's own sources do not reach.
 
     Raises:
         JobError: there is no such export or generation.
         DamagedManifestError: its manifest is damaged.
     """
+    from pyspark.sql.types import StructType
+
+    from herdpy_spark.jobs.exporting.task_files import row_files
+
+    there, manifest = _found(directory, generation, spark)
+    files = row_files(there.place, manifest.file_format, None, manifest.partition_by)
+    return files.read(spark, [one.path for one in manifest.files], StructType.fromJson(manifest.schema))
+
+
+def _found(
+    directory: str, generation: int | None, spark: SparkSession | None
+) -> tuple[Generations, ExportManifest]:
     from herdpy_spark.jobs.exporting.generations import Generations, place
     from herdpy_spark.jobs.job import JobError
 
-    there = Generations(place(directory))
+    there = Generations(place(directory, spark))
     manifest = there.newest() if generation is None else there.load(generation)
     if manifest is None:
         raise JobError(f"{directory} is no export: it has no manifest")
-    return there.files(manifest)
+    return there, manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +70,7 @@ class ExportRequest:
         selection: those that say which rows and columns.
         reading: those that say as of when, and how it is read.
         columns: the columns wanted; None: all.
+        partition_by: columns whose values part the files into directories.
         run_id: given by who wants it once; None: each run is another one.
     """
 
@@ -49,6 +84,7 @@ class ExportRequest:
     incremental: bool
     keep: int
     run_id: str | None
+    partition_by: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:

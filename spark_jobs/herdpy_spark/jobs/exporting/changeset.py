@@ -12,6 +12,7 @@ them.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +20,24 @@ from typing import TYPE_CHECKING
 
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.exporting.generations import (
-    DATA,
     DataFile,
     ExportManifest,
     ExportPlace,
     Fingerprint,
     Generations,
 )
-from herdpy_spark.jobs.exporting.rows import aggregates, from_row, quoted, read_files, write_files
+from herdpy_spark.jobs.exporting.rows import FILE_PATH, PARQUET, RowFiles, aggregates, from_row, quoted
+from herdpy_spark.jobs.exporting.task_files import (
+    ROWS_PER_FILE,
+    partition_of,
+    partition_path,
+    row_files,
+)
 from herdpy_spark.jobs.job import JobError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
 SCRATCH = "_scratch"
@@ -61,39 +68,50 @@ def stretch(
     """
     scratch = f"{SCRATCH}/{run_id}"
     at.remove(scratch)
+    files = row_files(at, PARQUET, None)
     feed = spark.readStream.format("herdpy").options(**options, startingOffsets=str(after)).load()
     schema = feed.schema
-    batches: list[int] = []
+    batches: dict[int, list[str]] = {}
 
     def keep(batch: DataFrame, number: int) -> None:
-        batches.append(number)
-        batch.write.mode("overwrite").parquet(at.join(f"{scratch}/batch-{number}"))
+        at.remove(f"{scratch}/batch-{number}")
+        batches[number] = files.write(batch, f"{scratch}/batch-{number}")
 
     try:
-        query = (
-            feed.writeStream.foreachBatch(keep)
-            .option("checkpointLocation", at.join(f"{scratch}/checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            query.awaitTermination()
-        except Exception as error:
-            query.stop()
-            if _TRIMMED in str(error) or "trimmed" in str(error):
-                raise JobError(
-                    f"the changes after {after} are not in the log any more: {error_line(error)}",
-                    hint="Run a full export, and the next ones more often; or keep the log for longer.",
-                ) from error
-            raise
-        progress = query.lastProgress
-        end = None if progress is None else progress["sources"][0]["endOffset"]
-        upto = after if end is None else _position(end)
-        kept = [at.join(f"{scratch}/batch-{number}") for number in sorted(set(batches))]
-        changes = spark.read.schema(schema).parquet(*kept) if kept else spark.createDataFrame([], schema)
-        yield ExportStretch(upto, changes)
+        with _checkpoint(at, scratch) as checkpoint:
+            upto = _kept(feed.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint), after)
+        names = [name for number in sorted(batches) for name in batches[number]]
+        yield ExportStretch(upto, files.read(spark, names, schema))
     finally:
         at.remove(scratch)
+
+
+@contextmanager
+def _checkpoint(at: ExportPlace, scratch: str) -> Iterator[str]:
+    """Where the stream keeps its own state, which nobody needs after it."""
+    if at.spark_reads:
+        yield at.join(f"{scratch}/checkpoint")
+        return
+    with tempfile.TemporaryDirectory(prefix="herdpy-export-") as directory:
+        yield f"file://{directory}"
+
+
+def _kept(writer: DataStreamWriter, after: LSN) -> LSN:
+    """Run the stream to what is the log's end now; where that is. JobError: the log is trimmed."""
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        query.stop()
+        if _TRIMMED in str(error) or "trimmed" in str(error):
+            raise JobError(
+                f"the changes after {after} are not in the log any more: {error_line(error)}",
+                hint="Run a full export, and the next ones more often; or keep the log for longer.",
+            ) from error
+        raise
+    progress = query.lastProgress
+    end = None if progress is None else progress["sources"][0]["endOffset"]
+    return after if end is None else _position(end)
 
 
 def _position(offset: object) -> LSN:
@@ -182,7 +200,6 @@ def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: boo
     return [*columns, sql.lit(gone).alias(GONE), sql.col(_SEQUENCE)]
 
 
-ROWS_PER_FILE = 1_000_000
 _SMALL = 8  # a file with less than this part of the wanted rows is joined with others
 
 
@@ -194,39 +211,29 @@ class FileWriter:
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        generations: Generations,
-        *,
-        file_format: str,
-        compression: str | None,
-        run_id: str,
+        self, spark: SparkSession, generations: Generations, files: RowFiles, *, run_id: str
     ) -> None:
         self._spark = spark
         self._generations = generations
-        self._format = file_format
-        self._compression = compression
+        self._files = files
         self._run_id = run_id
 
-    def write(self, number: int, frame: DataFrame) -> tuple[DataFile, ...]:
-        """All rows as new files, in the DataFrame's partitions.
+    def write(self, number: int, frame: DataFrame, key: tuple[str, ...] = ()) -> tuple[DataFile, ...]:
+        """All rows as new files, in the DataFrame's partitions, or those that the export has.
 
         Raises:
             JobError: what the files hold is not what was sent there.
         """
         from pyspark.sql import Observation
 
+        place = self._generations.place
         directory = self._generations.directory(number, self._run_id)
-        self._generations.place.remove(directory)  # of an earlier try of this run
+        place.remove(directory)  # of an earlier try of this run
         seen = Observation()
-        write_files(
-            frame.observe(seen, *aggregates(frame.schema)),
-            self._generations.place.join(directory),
-            self._format,
-            self._compression,
-        )
+        arranged = self._files.arranged(frame, key)
+        names = self._files.write(arranged.observe(seen, *aggregates(frame.schema)), directory)
         sent = from_row(seen.get)
-        files = self._read_again(directory, frame.schema)
+        files = self._read_again(directory, names, frame.schema)
         held = sum((one.fingerprint for one in files), Fingerprint())
         if held != sent:
             raise JobError(
@@ -244,67 +251,69 @@ class FileWriter:
         try:
             if not changes.voided and rows.isEmpty():
                 return previous.files
-            touched = previous.files if changes.voided else self._touched(previous, schema, rows)
+            arrived = rows.where(f"NOT {GONE}").drop(GONE)
+            touched = previous.files if changes.voided else self._touched(previous, schema, rows, arrived)
             names = {one.path for one in touched}
             kept = tuple(one for one in previous.files if one.path not in names)
-            arrived = rows.where(f"NOT {GONE}").drop(GONE)
             fresh = arrived
             if not changes.voided and touched:
-                stored = read_files(
-                    self._spark,
-                    [self._generations.place.join(one) for one in sorted(names)],
-                    schema,
-                    self._format,
-                )
+                stored = self._files.read(self._spark, sorted(names), schema)
                 stays = stored.join(rows.select(*map(quoted, previous.key)), list(previous.key), "left_anti")
                 fresh = stays.select(*_quoted_columns(schema)).unionByName(arrived)
             before = sum(one.fingerprint.rows for one in touched)
             count = max(1, -(-(before + arrived.count()) // ROWS_PER_FILE))
             keys = [quoted(name) for name in previous.key]
-            ordered = fresh.repartitionByRange(count, *keys).sortWithinPartitions(*keys)
-            return kept + self.write(number, ordered.select(*_quoted_columns(schema)))
+            if not self._files.partition_by:
+                fresh = fresh.repartitionByRange(count, *keys).sortWithinPartitions(*keys)
+            return kept + self.write(number, fresh.select(*_quoted_columns(schema)), previous.key)
         finally:
             rows.unpersist()
 
-    def _touched(self, previous: ExportManifest, schema: StructType, rows: DataFrame) -> tuple[DataFile, ...]:
-        """Files with a row whose key changed; and small ones."""
+    def _touched(
+        self, previous: ExportManifest, schema: StructType, rows: DataFrame, arrived: DataFrame
+    ) -> tuple[DataFile, ...]:
+        """Files with a row whose key changed; and small ones of the partitions that get rows."""
         if not previous.files:
             return ()
-        stored = read_files(
-            self._spark, self._generations.files(previous), schema, self._format, ("file_path",)
-        )
         keys = list(previous.key)
-        hit = stored.join(rows.select(*map(quoted, keys)), keys, "left_semi").select("file_path").distinct()
-        names = {relative(row["file_path"]) for row in hit.collect()}
+        read = _only(schema, keys) if previous.file_format == PARQUET else schema
+        stored = self._files.read(self._spark, [one.path for one in previous.files], read, path=True)
+        hit = stored.join(rows.select(*map(quoted, keys)), keys, "left_semi").select(FILE_PATH).distinct()
+        names = {self._files.named(row[FILE_PATH]) for row in hit.collect()}
+        written = {partition_of(name) for name in names} | self._partitions(arrived)
         return tuple(
             one
             for one in previous.files
-            if one.path in names or one.fingerprint.rows < ROWS_PER_FILE // _SMALL
+            if one.path in names
+            or (one.fingerprint.rows < ROWS_PER_FILE // _SMALL and partition_of(one.path) in written)
         )
 
-    def _read_again(self, directory: str, schema: StructType) -> tuple[DataFile, ...]:
+    def _partitions(self, rows: DataFrame) -> set[str]:
+        """The partitions of rows; one without a name where there are none."""
+        columns = self._files.partition_by
+        if not columns:
+            return {""}
+        found = rows.select(*map(quoted, columns)).distinct().toArrow()  # rows have local times
+        values = [column.to_pylist() for column in found.columns]
+        return {partition_path(columns, row) for row in zip(*values, strict=True)}
+
+    def _read_again(self, directory: str, names: list[str], schema: StructType) -> tuple[DataFile, ...]:
         place = self._generations.place
-        names = [f"{directory}/{name}" for name in place.names(directory) if not name.startswith(("_", "."))]
-        if not names:
-            return ()
-        stored = read_files(
-            self._spark, [place.join(name) for name in names], schema, self._format, ("file_path",)
-        )
-        found = stored.groupBy("file_path").agg(*aggregates(schema)).collect()
-        held = {relative(row["file_path"]): from_row(row) for row in found}
-        files = []
-        for name in names:
-            if name in held:  # others have no rows
-                files.append(DataFile(name, place.size(name) or 0, held[name]))
-            else:
-                place.remove(name)
-        return tuple(files)
+        held: dict[str, Fingerprint] = {}
+        if names:
+            stored = self._files.read(self._spark, names, schema, path=True)
+            found = stored.groupBy(FILE_PATH).agg(*aggregates(schema)).collect()
+            held = {self._files.named(row[FILE_PATH]): from_row(row) for row in found}
+        sizes = place.sizes(directory)
+        for name in sizes.keys() - held.keys():  # without rows, or of an attempt that was lost
+            place.remove(name)
+        return tuple(DataFile(name, sizes.get(name, 0), held[name]) for name in names if name in held)
 
 
-def relative(url: str) -> str:
-    """The export's name for a file from Spark's."""
-    directory, name = url.split("/")[-2:]
-    return f"{DATA}/{directory}/{name}"
+def _only(schema: StructType, names: list[str]) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType([one for one in schema.fields if one.name in names])
 
 
 def _quoted_columns(schema: StructType) -> list[str]:

@@ -6,8 +6,8 @@
 A generation exists from the moment its manifest does: the table at one position, and every file that holds
 its rows, with a checksum of the document (FORMAT in docs/spark.md). A manifest's number is taken once, so
 of two runs one publishes. Files that no manifest names are swept by the next run that publishes; Spark
-passes over both directories' names. Data goes there through Spark, and so do the small files, with the same
-credentials (``HadoopPlace``); on a local path no JVM is needed.
+passes over both directories' names. Local paths and stores of objects (``objects``) are reached without a
+JVM; Hadoop's file systems through the session's (``HadoopPlace``), with the same credentials as data.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from urllib.parse import unquote, urlsplit
 
 from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN
+from herdpy_spark.jobs.exporting.objects import SCHEMES, ObjectPlace, StoreAddress
 from herdpy_spark.jobs.job import JobError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_RENAMING = frozenset({"hdfs", "viewfs", "file"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -38,6 +40,12 @@ class ExportPlace(Protocol):
     """A directory. Names are relative to it, with slashes."""
 
     url: str
+    spark_reads: bool  # Spark's own sources read and write there
+    address: StoreAddress | None  # how tasks reach it by fsspec; None: they do not
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether ``create`` holds against whoever creates the same file at the same moment."""
 
     def names(self, directory: str) -> list[str]:
         """What stands directly in a directory, sorted; nothing when there is none."""
@@ -47,6 +55,9 @@ class ExportPlace(Protocol):
 
     def size(self, name: str) -> int | None:
         """Bytes of the file; None when there is none."""
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Every file below a directory, however deep: its name, and bytes."""
 
     def create(self, name: str, content: bytes) -> bool:
         """Make the file, whole or not at all; False, and nothing is changed, when there is one already."""
@@ -73,8 +84,27 @@ def for_spark(url: str) -> str:
     return url if not is_local(url) else str(local_path(url))
 
 
+def needs_spark(url: str) -> bool:
+    """Whether only Hadoop's file systems reach it."""
+    return not is_local(url) and urlsplit(url).scheme not in SCHEMES
+
+
 def place(url: str, spark: SparkSession | None = None) -> ExportPlace:
-    """The place of a path or URL. ValueError where it is not local and there is no session to reach it."""
+    """The place of a path or URL: local, fsspec's or Hadoop's.
+
+    Raises:
+        ValueError: it is Hadoop's, and there is no session to reach it.
+        JobError: fsspec cannot open it.
+    """
+    if is_local(url):
+        return LocalPlace(local_path(url))
+    if not needs_spark(url):
+        return ObjectPlace(url)
+    return spark_place(url, spark)
+
+
+def spark_place(url: str, spark: SparkSession | None) -> ExportPlace:
+    """The place of a path or URL that Spark's own sources reach; as ``place``."""
     if is_local(url):
         return LocalPlace(local_path(url))
     if spark is None:
@@ -85,9 +115,13 @@ def place(url: str, spark: SparkSession | None = None) -> ExportPlace:
 class LocalPlace:
     """A directory of this machine (or a mounted one)."""
 
+    spark_reads = True
+    is_exclusive = True
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self.url = str(path)
+        self.address: StoreAddress | None = StoreAddress(str(path))
 
     def names(self, directory: str) -> list[str]:
         """Sorted names."""
@@ -106,6 +140,15 @@ class LocalPlace:
             return (self._path / name).stat().st_size
         except FileNotFoundError:
             return None
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Every file below."""
+        found = {}
+        for inside, _, names in os.walk(self._path / directory):
+            for name in names:
+                path = Path(inside, name)
+                found[path.relative_to(self._path).as_posix()] = path.stat().st_size
+        return found
 
     def create(self, name: str, content: bytes) -> bool:
         """A synced temporary file gets the name by a link, which fails where the name is taken."""
@@ -135,12 +178,15 @@ class LocalPlace:
             path.unlink(missing_ok=True)
 
     def join(self, name: str) -> str:
-        """A URL: Spark must not take the path for one of its default file system."""
-        return (self._path / name).as_uri()
+        """A URL: Spark must not take the path for one of its default file system. It decodes no %20."""
+        return f"file://{(self._path / name).as_posix()}"
 
 
 class HadoopPlace:
     """A directory that Hadoop's file systems know, reached through the session's JVM."""
+
+    spark_reads = True
+    address: StoreAddress | None = None
 
     def __init__(self, url: str, spark: SparkSession) -> None:
         self.url = url.rstrip("/")
@@ -152,6 +198,11 @@ class HadoopPlace:
         self._context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(
             root.toUri(), jsc.hadoopConfiguration()
         )
+
+    @property
+    def is_exclusive(self) -> bool:
+        """HDFS renames at once; stores of objects copy, and replace what came in between."""
+        return urlsplit(self.url).scheme in _RENAMING
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.join(name))
@@ -178,6 +229,19 @@ class HadoopPlace:
         """Its bytes."""
         path = self._at(name)
         return int(self._files.getFileStatus(path).getLen()) if self._files.exists(path) else None
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Every file below."""
+        path = self._at(directory)
+        if not self._files.exists(path):
+            return {}
+        found = {}
+        start = len(self._at("").toUri().getPath()) + 1
+        listed = self._files.listFiles(path, True)
+        while listed.hasNext():
+            status = listed.next()
+            found[status.getPath().toUri().getPath()[start:]] = int(status.getLen())
+        return found
 
     def create(self, name: str, content: bytes) -> bool:
         """A temporary file is renamed without the leave to overwrite.
@@ -216,7 +280,7 @@ class HadoopPlace:
         return f"{self.url}/{name}" if name else self.url
 
 
-FORMAT = 1
+FORMAT, PARTITIONED_FORMAT = 1, 2
 _MASK = 2**64 - 1
 
 
@@ -272,6 +336,8 @@ class ExportManifest:
         selection: the options that chose columns and rows; merging goes on with the same.
         files: all that hold rows.
         run_id: whoever asks again with this id has it already.
+        partition_by: columns by whose values files lie in directories; a manifest that has some is of
+            ``PARTITIONED_FORMAT``, so that a program that knows none does not merge into it.
         created: UTC, ISO 8601.
     """
 
@@ -289,14 +355,17 @@ class ExportManifest:
     since: LSN | None = None
     selection: dict[str, str] = field(default_factory=dict)
     herdpy: str = ""
+    partition_by: tuple[str, ...] = ()
 
     def dump(self) -> bytes:
         """The document."""
         body = asdict(self) | {
-            "format": FORMAT,
+            "format": PARTITIONED_FORMAT if self.partition_by else FORMAT,
             "lsn": str(self.lsn),
             "since": None if self.since is None else str(self.since),
         }
+        if not self.partition_by:
+            del body["partition_by"]
         return json.dumps(body | {"checksum": _checksum(body)}, indent=1, sort_keys=True).encode() + b"\n"
 
     @classmethod
@@ -305,9 +374,10 @@ class ExportManifest:
         try:
             body = json.loads(document)
             said = body.pop("checksum")
-            if body["format"] != FORMAT:
+            if body["format"] not in (FORMAT, PARTITIONED_FORMAT):
                 raise DamagedManifestError(
-                    f"{name} has format {body['format']}, this program reads {FORMAT}: use a newer herdpy"
+                    f"{name} has format {body['format']}, this program reads {FORMAT} and"
+                    f" {PARTITIONED_FORMAT}: use a newer herdpy"
                 )
             if said != _checksum(body):
                 raise DamagedManifestError(f"{name} is damaged: its checksum does not match")
@@ -315,6 +385,7 @@ class ExportManifest:
             body["lsn"] = LSN.parse(body["lsn"])
             body["since"] = None if body["since"] is None else LSN.parse(body["since"])
             body["key"] = tuple(body["key"])
+            body["partition_by"] = tuple(body.get("partition_by", ()))
             body["files"] = tuple(_file(**one) for one in body["files"])
             return cls(**{one.name: body[one.name] for one in fields(cls)})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -378,9 +449,10 @@ class Generations:
             hint="Nothing was changed by this one. Run it again to go on from there.",
         )
         if self.place.size(_manifest(manifest.generation)) is not None:
-            raise taken  # asked first: the winner may have swept the loser's files
+            raise taken  # looked at first: the winner may have swept the loser's files
+        sizes = self.place.sizes(DATA)
         for one in manifest.files:
-            size = self.place.size(one.path)
+            size = sizes.get(one.path)
             if size != one.size_bytes:
                 raise JobError(
                     f"{self.place.join(one.path)} has {size} bytes where {one.size_bytes} were written",
@@ -416,7 +488,7 @@ class Generations:
             match = _DIRECTORY.fullmatch(directory)
             if match is None or int(match[1]) > newest:
                 continue
-            inside = [f"{DATA}/{directory}/{name}" for name in self.place.names(f"{DATA}/{directory}")]
+            inside = self.place.sizes(f"{DATA}/{directory}")
             if not named.intersection(inside):
                 self.place.remove(f"{DATA}/{directory}")
                 removed.append(f"{DATA}/{directory}")

@@ -6,9 +6,10 @@ sum and the exclusive or of their hashes. It finds accidents and bugs (one in 2*
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from herdpy_spark.jobs.exporting.generations import Fingerprint
+from herdpy_spark.jobs.exporting.generations import DATA, ExportPlace, Fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -88,6 +89,62 @@ _CSV = {
     "dateFormat": "yyyy-MM-dd",
     **TIMES,
 }
+
+
+FILE_PATH = "file_path"
+
+
+class RowFiles(Protocol):
+    """Files of rows of one export. Names are relative to its directory."""
+
+    partition_by: tuple[str, ...]
+
+    def arranged(self, frame: DataFrame, key: Sequence[str] = ()) -> DataFrame:
+        """The rows, where they are to be written from."""
+
+    def write(self, frame: DataFrame, directory: str) -> list[str]:
+        """Write all rows to new files in a directory that is not there yet; their names."""
+
+    def read(
+        self, spark: SparkSession, names: Sequence[str], schema: StructType, *, path: bool = False
+    ) -> DataFrame:
+        """The rows of these files; with ``path``, the column ``FILE_PATH`` says which one each is from."""
+
+    def named(self, path: str) -> str:
+        """The name of a file from what stands in ``FILE_PATH``."""
+
+
+class SparkFiles:
+    """``RowFiles``: written and read by Spark's own sources, side by side in one directory."""
+
+    partition_by: tuple[str, ...] = ()
+
+    def __init__(self, place: ExportPlace, file_format: str, compression: str | None) -> None:
+        self._place = place
+        self._format = file_format
+        self._compression = compression
+
+    def arranged(self, frame: DataFrame, key: Sequence[str] = ()) -> DataFrame:
+        """As they are."""
+        return frame
+
+    def write(self, frame: DataFrame, directory: str) -> list[str]:
+        """Spark's commit moves what the tasks wrote there."""
+        write_files(frame, self._place.join(directory), self._format, self._compression)
+        names = self._place.names(directory)
+        return [f"{directory}/{name}" for name in names if not name.startswith(("_", "."))]
+
+    def read(
+        self, spark: SparkSession, names: Sequence[str], schema: StructType, *, path: bool = False
+    ) -> DataFrame:
+        """The rows."""
+        files = [self._place.join(name) for name in names]
+        return read_files(spark, files, schema, self._format, (FILE_PATH,) if path else ())
+
+    def named(self, path: str) -> str:
+        """From a URL."""
+        directory, name = path.split("/")[-2:]
+        return f"{DATA}/{directory}/{name}"
 
 
 def write_files(frame: DataFrame, directory: str, file_format: str, compression: str | None) -> None:

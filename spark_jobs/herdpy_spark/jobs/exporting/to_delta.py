@@ -46,7 +46,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
     spark = this.spark
     if not has_delta(spark):
         raise JobError(NO_DELTA, hint=DELTA_HINT)
-    table = generations.place(asked.to, spark).join("").rstrip("/")
+    table = generations.spark_place(asked.to, spark).join("").rstrip("/")
     before = newest(spark, table)
     if before is not None and asked.run_id is not None and before["run_id"] == asked.run_id:
         this.report |= before | {"repeated": True}
@@ -88,7 +88,7 @@ def newest(spark: SparkSession, table: str) -> dict[str, Any] | None:
     """What the newest commit of an export says of itself; None: there is none, or no table."""
     from pyspark.sql import functions as sql
 
-    if not generations.place(table, spark).names("_delta_log"):
+    if not generations.spark_place(table, spark).names("_delta_log"):
         return None
     history = spark.sql(f"DESCRIBE HISTORY delta.{quoted(table)}")
     for row in history.where(sql.col("userMetadata").isNotNull()).sort(sql.col("version").desc()).collect():
@@ -136,7 +136,7 @@ def _merge(
             raise UsageError(f"the table {asked.to} has another {what}: {before[what]}, not {wanted}")
     since = LSN.parse(before["lsn"])
     schema = this.spark.read.format("delta").load(table).schema
-    at = generations.place(asked.to, this.spark)
+    at = generations.spark_place(asked.to, this.spark)
     with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, facts["run_id"]) as found:
         changes = changeset.net(found.changes, schema, database.key)
         this.note(f"merging {changes.events:,} changes after {since} up to {found.upto}")
@@ -195,7 +195,7 @@ class Copy:
         from pyspark.sql.types import StructType
 
         spark = batch.sparkSession
-        at = generations.place(self._to, spark)
+        at = generations.spark_place(self._to, spark)
         table = at.join("").rstrip("/")
         after = batch.schema["after"].dataType
         assert isinstance(after, StructType)

@@ -10,7 +10,8 @@ from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.exporting import ExportRequest, changeset, new_run_id, now
 from herdpy_spark.jobs.exporting.changeset import SCRATCH, FileWriter, stretch
-from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Generations, is_local, place
+from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.task_files import check_partitions, row_files
 from herdpy_spark.jobs.job import JobError, UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ INCREMENTAL = "incremental"
 
 def export(this: JobRun, asked: ExportRequest) -> None:
     """Make the next generation. JobError, UsageError as they say; nothing is published then."""
-    local = is_local(asked.to)
-    generations = Generations(place(asked.to, None if local else this.spark))
+    generations = Generations(place(asked.to, this.spark if needs_spark(asked.to) else None))
+    row_files(generations.place, asked.file_format, asked.compression, asked.partition_by)  # or a UsageError
     newest = generations.newest()
     if newest is not None and asked.run_id is not None and newest.run_id == asked.run_id:
         this.note(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")
@@ -38,7 +39,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
         manifest = _full(this, asked, generations, newest, database)
     if manifest is None:
         return
-    generations.publish(manifest)
+    publish(this, generations, manifest)
     generations.place.remove(SCRATCH)
     swept = generations.sweep(asked.keep)
     this.note(
@@ -46,6 +47,17 @@ def export(this: JobRun, asked: ExportRequest) -> None:
         f" in {len(manifest.files)} files; {len(swept)} old ones removed"
     )
     this.report |= _summary(manifest) | {"removed": len(swept)}
+
+
+def publish(this: JobRun, generations: Generations, manifest: ExportManifest) -> None:
+    """Publish, and say what that is worth there. JobError, as ``Generations.publish``."""
+    generations.publish(manifest)
+    if not generations.place.is_exclusive:
+        this.report["exclusive"] = False
+        this.note(
+            f"{generations.place.url} cannot create a file on the condition that there is none: of two runs"
+            " that publish within moments, one would replace the other's generation"
+        )
 
 
 def _full(
@@ -65,8 +77,9 @@ def _full(
         return None
     with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
         this.note(f"exporting {asked.subject} as it is at {pinned.lsn}")
+        check_partitions(asked.partition_by, pinned.schema)
         writer, run_id = _writer(this, asked, generations)
-        files = writer.write(number, pinned.frame)
+        files = writer.write(number, pinned.frame, key)
         return _manifest(asked, number, FULL, pinned.lsn, pinned.schema, key, files, run_id, database)
 
 
@@ -112,21 +125,22 @@ def check_definition(changes: changeset.ChangeSet, this: JobRun) -> None:
             raise JobError("the table was dropped", hint="The export stays as it is.")
 
 
-def _check_same(asked: ExportRequest, newest: ExportManifest, database: JobDatabase) -> None:
+def _check_same(request: ExportRequest, newest: ExportManifest, database: JobDatabase) -> None:
     differs = {
-        "table": (newest.table, asked.subject),
-        "format": (newest.file_format, asked.file_format),
-        "columns": (newest.selection.get("columns"), asked.selection.get("columns")),
+        "table": (newest.table, request.subject),
+        "format": (newest.file_format, request.file_format),
+        "columns": (newest.selection.get("columns"), request.selection.get("columns")),
+        "--partition-by": (list(newest.partition_by), list(request.partition_by)),
         "log": (newest.log_id or database.log_id, database.log_id),
     }
     for what, (there, wanted) in differs.items():
         if there != wanted:
             raise UsageError(
-                f"the export in {asked.to} has another {what}: {there}, not {wanted}",
+                f"the export in {request.to} has another {what}: {there}, not {wanted}",
                 hint="Give another --to, or run a full export (without --incremental).",
             )
     if newest.selection.get("where"):
-        raise UsageError(f"the export in {asked.to} has only rows where {newest.selection['where']}")
+        raise UsageError(f"the export in {request.to} has only rows where {newest.selection['where']}")
 
 
 def _require_key(asked: ExportRequest, key: tuple[str, ...]) -> None:
@@ -144,16 +158,10 @@ def _key(asked: ExportRequest, database: JobDatabase) -> tuple[str, ...]:
     return database.key if "table" in asked.selection else ()
 
 
-def _writer(this: JobRun, asked: ExportRequest, generations: Generations) -> tuple[FileWriter, str]:
-    run_id = asked.run_id or new_run_id()
-    writer = FileWriter(
-        this.spark,
-        generations,
-        file_format=asked.file_format,
-        compression=asked.compression,
-        run_id=run_id,
-    )
-    return writer, run_id
+def _writer(this: JobRun, request: ExportRequest, generations: Generations) -> tuple[FileWriter, str]:
+    run_id = request.run_id or new_run_id()
+    files = row_files(generations.place, request.file_format, request.compression, request.partition_by)
+    return FileWriter(this.spark, generations, files, run_id=run_id), run_id
 
 
 def _manifest(
@@ -183,6 +191,7 @@ def _manifest(
         log_id=database.log_id,
         selection=dict(asked.selection),
         herdpy=__version__,
+        partition_by=asked.partition_by,
     )
 
 

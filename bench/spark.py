@@ -4,7 +4,7 @@
 
 Three servers and three bookies, and Spark with as many tasks at once as there are cores. The limit is Spark's
 own copy of the same rows from Parquet to Parquet, measured in turn with each export. Rows have six columns.
-Parts: export, load, latency, feed.
+Parts: export, load, parts (a load of many small partitions), latency, feed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from measure import Line, report
 from spark_bed import SparkBed, spark_bed
 from spark_feed import measure_feed
-from spark_rates import measure_export, measure_latency, measure_load
+from spark_rates import measure_export, measure_latency, measure_load, measure_small_parts
 
 PARTS: dict[str, Callable[[SparkBed], list[Line]]] = {
     "export": measure_export,
     "load": measure_load,
+    "parts": measure_small_parts,
     "latency": measure_latency,
     "feed": measure_feed,
 }

@@ -7,15 +7,20 @@ import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
+from typing import TYPE_CHECKING
 
 from measure import Line, in_turn
 from spark_bed import TABLE, SparkBed, line, wanted_ratio
 
 import herdpy
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 EXPORT_WANTED = {"replica": 0.5, "log": 0.3}
 LOAD_WANTED = 100_000
 LATENCY_WANTED = 1.2
+SMALL_PARTS, SMALL_PARTS_WANTED_S = 500, 10.0
 _IDLE_S = 10.0
 _PAUSE_S = 0.002  # a client that thinks: what is measured is the wait, not the throughput
 
@@ -52,6 +57,36 @@ def _load(bed: SparkBed, table: str) -> float:
     began = time.perf_counter()
     stored.write.format("herdpy").options(url=bed.cluster.url, table=table).mode("append").save()
     return time.perf_counter() - began
+
+
+def measure_small_parts(bed: SparkBed) -> list[Line]:
+    """A load of 500 partitions of a few rows: seconds, in turn with Spark's own files of the same rows."""
+    numbers = iter(range(bed.rounds))
+
+    def load() -> float:
+        table = f"parts_{next(numbers)}"
+        bed.sql(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT)")
+        began = time.perf_counter()
+        _small_parts(bed).write.format("herdpy").options(url=bed.cluster.url, table=table).mode(
+            "append"
+        ).save()
+        return time.perf_counter() - began
+
+    def copy() -> float:
+        began = time.perf_counter()
+        _small_parts(bed).write.mode("overwrite").parquet(str(bed.directory / "parts"))
+        return time.perf_counter() - began
+
+    made = line(
+        f"load of {SMALL_PARTS} partitions of 4 rows; as Parquet", "s", *in_turn(bed.rounds, load, copy)
+    )
+    made.wanted, made.met = f"< {SMALL_PARTS_WANTED_S:g} s", made.ours < SMALL_PARTS_WANTED_S
+    return [made]
+
+
+def _small_parts(bed: SparkBed) -> DataFrame:
+    rows = bed.spark.range(0, 4 * SMALL_PARTS, 1, SMALL_PARTS)
+    return rows.selectExpr("id", "concat('row number ', id) AS name")
 
 
 def measure_latency(bed: SparkBed) -> list[Line]:

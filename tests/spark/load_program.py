@@ -3,9 +3,9 @@
     python load_program.py '{"master": "local[2]", "url": ..., "table": ..., "rows": 1000, "place": ..., ...}'
 
 ``place`` is a directory in which its processes tell, by files, how far they are: each attempt at a task by
-``began-<partition>-<attempt>``, the driver by ``staged`` and ``published``. ``hold`` is where they wait to be
-killed: "tasks" (the attempt that is first to have all rows of its partition, until there is the file ``go``),
-"staged" or "published" (the driver).
+``began-<partition>-<attempt>``, the driver by ``staged``, ``gathered`` and ``published``. ``hold`` is where
+they wait to be killed: "tasks" (the attempt that is first to have all rows of its partition, until there is
+the file ``go``), "staged", "gathered" (what tasks carried is staged) or "published" (the driver).
 """
 
 from __future__ import annotations
@@ -46,20 +46,29 @@ def main(given: dict[str, Any]) -> None:
 
     place, hold = Path(given["place"]), given.get("hold", "")
 
+    def reached(step: str) -> None:
+        (place / step).touch()
+        if hold == step:
+            threading.Event().wait()
+
+    class HeldLoads:
+        def __init__(self, loads: Any) -> None:
+            self.abort, self._publish = loads.abort, loads.publish
+
+        def publish(self, plan: Any, staged: Any) -> Any:
+            reached("gathered")
+            return self._publish(plan, staged)
+
     class HeldWriter(LoadWriter):
         def commit(self, messages: Any) -> None:
-            (place / "staged").touch()
-            if hold == "staged":
-                threading.Event().wait()
+            reached("staged")
             super().commit(messages)
-            (place / "published").touch()
-            if hold == "published":
-                threading.Event().wait()
+            reached("published")
 
     class HeldSource(HerdPyDataSource):
         def writer(self, schema: Any, overwrite: bool) -> Any:
             made: Any = super().writer(schema, overwrite)
-            return HeldWriter(made._loads, made._plan)
+            return HeldWriter(HeldLoads(made._loads), made._plan)
 
     def held(batches: Any) -> Any:
         context = TaskContext.get()

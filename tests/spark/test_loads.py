@@ -60,6 +60,14 @@ def test_all_rows_of_all_partitions_are_there_once(spark, sql, write, new_name):
     ]
 
 
+def test_hundreds_of_small_partitions_share_a_ledger(spark, sql, write, new_name, cluster):
+    table = new_name()
+    sql(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT)")
+    write(spark.range(0, 600, 1, 200).selectExpr("id", "concat('row ', id) AS name"), table, loadId="small")
+    assert sql(f"SELECT count(*), sum(id), min(name) FROM {table}") == [(600, sum(range(600)), "row 0")]
+    assert len(staged_ledgers(cluster.bookkeeper_uri, "small")) == 1
+
+
 def test_values_of_every_type_arrive(spark, sql, write, new_name):
     table = new_name()
     columns = {
@@ -266,7 +274,7 @@ def test_a_key_that_is_there_is_refused_with_its_row(spark, sql, write, accounts
     text = refused(write, frame, accounts)
     assert "duplicate key value violates unique constraint" in text
     assert "(id)=(3)" in text
-    assert "row 2 of the load: row 1 of part 2" in text
+    assert "row 2 of the load, row 1 of Spark's partition 1" in text
     assert len(rows(sql, accounts)) == 10
     assert staged_ledgers(cluster.bookkeeper_uri, "refused") == []
 

@@ -20,6 +20,8 @@ from tests.spark.standalone import Standalone
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 ROWS = 40_000
+FEW = 4_000
+"""So few that tasks' messages carry them."""
 ROOT = Path(load_program.__file__).parents[2]
 PATIENCE_S = 900.0
 EXECUTOR = b"CoarseGrainedExecutorBackend"
@@ -126,33 +128,36 @@ def job(cluster, table, tmp_path):
 
 @pytest.fixture
 def is_loaded(sql, table):
-    def is_loaded():
+    def is_loaded(rows=ROWS):
         ((count, total),) = sql(f"SELECT count(*), coalesce(sum(id), 0) FROM {table}")
-        assert (count, total) in [(0, 0), (ROWS, sum(range(ROWS)))]
-        return count == ROWS
+        assert (count, total) in [(0, 0), (rows, sum(range(rows)))]
+        return count == rows
 
     return is_loaded
 
 
-@pytest.mark.parametrize("hold", ["staged", "published"])
-def test_a_driver_killed_before_its_answer_is_run_again_and_adds_each_row_once(job, is_loaded, hold):
-    first = job(hold=hold)
+@pytest.mark.parametrize(
+    ("hold", "rows"), [("staged", ROWS), ("published", ROWS), ("gathered", FEW), ("published", FEW)]
+)
+def test_a_driver_killed_before_its_answer_is_run_again_and_adds_each_row_once(job, is_loaded, hold, rows):
+    first = job(hold=hold, rows=rows)
     first.await_file(hold)
     first.kill()
-    assert is_loaded() == (hold == "published")
-    assert job().process.wait(PATIENCE_S) == 0
-    assert is_loaded()
+    assert is_loaded(rows) == (hold == "published")
+    assert job(rows=rows).process.wait(PATIENCE_S) == 0
+    assert is_loaded(rows)
 
 
-def test_executors_killed_with_rows_half_staged_are_replaced(job, is_loaded):
-    run = job(master="local-cluster[2,1,1024]", hold="tasks")
+@pytest.mark.parametrize("rows", [ROWS, FEW])
+def test_executors_killed_with_rows_half_staged_are_replaced(job, is_loaded, rows):
+    run = job(master="local-cluster[2,1,1024]", hold="tasks", rows=rows)
     run.await_file("began-*", 2)
     victim = run.executors()[0]
     _kill(victim)
     (run.place / "go").touch()
     assert run.process.wait(PATIENCE_S) == 0
     assert max(run.began(partition) for partition in range(4)) >= 2
-    assert is_loaded()
+    assert is_loaded(rows)
 
 
 def test_of_speculative_attempts_one_counts(job, is_loaded, tmp_path):

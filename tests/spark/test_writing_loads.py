@@ -117,8 +117,8 @@ def test_a_load_that_was_published_has_its_outcome_at_once():
 def test_what_was_staged_is_published_in_its_order_and_progress_told():
     server, told = ScriptedLoads(Publish=published), []
     staged = [
-        TaskRows(0, 11, (StagedPart(41, 0, 100, 5, 2),)),
-        TaskRows(2, 10, (StagedFile("f", 120, 6, 3),)),
+        TaskRows(0, 11, 2, (StagedPart(41, 0, 100, 5, 2),)),
+        TaskRows(2, 10, 3, (StagedFile("f", 120, 6, 3),)),
     ]
     with LoadsServer(server) as here:
         outcome = ServerLoads([here], "shop").publish(plan(), staged, lambda *rows: told.append(rows))
@@ -162,7 +162,7 @@ def test_an_outcome_that_nobody_tells_is_unknown_and_says_how_to_learn_it():
 
 def test_a_row_that_is_refused_is_named_with_its_partition():
     def refused(_request, context):
-        where = b"row 4 of the load, row 2 of part 2"
+        where = b"row 5 of the load, row 2 of part 2"
         return refuse(
             context,
             grpc.StatusCode.INVALID_ARGUMENT,
@@ -172,13 +172,11 @@ def test_a_row_that_is_refused_is_named_with_its_partition():
             detail_bin=b"id=7",
         )
 
-    staged = [TaskRows(n, n, (StagedFile("f", 120, 6, 3),)) for n in (0, 3)]
+    staged = [TaskRows(n, n, 3, (StagedFile("f", 120, 6, 3),)) for n in (0, 3)]
     with LoadsServer(ScriptedLoads(Publish=refused)) as here, pytest.raises(LoadError) as caught:
         ServerLoads([here], "").publish(plan(), staged)
     assert caught.value.sqlstate == "23505"
-    assert "id=7; row 4 of the load, row 2 of part 2; the parts are of Spark's partitions 0, 3" in str(
-        caught.value
-    )
+    assert "id=7; row 5 of the load, row 2 of Spark's partition 3" in str(caught.value)
 
 
 def test_an_abort_that_reaches_nobody_does_not_hide_the_error_before_it(caplog, nowhere):
@@ -207,7 +205,7 @@ def test_a_partition_arrives_as_one_stream_in_small_chunks():
     assert max(len(chunk.data) for chunk in chunks) <= 700
     table = pa.ipc.open_stream(data).read_all()
     assert table.column("id").to_pylist() == list(range(150))
-    assert rows == TaskRows(3, 17, (StagedFile("file-1", len(data), chunks[-1].end.crc32c, 150),))
+    assert rows == TaskRows(3, 17, 150, (StagedFile("file-1", len(data), chunks[-1].end.crc32c, 150),))
 
 
 def test_a_stream_that_the_server_refuses_ends_the_task_with_its_reason():

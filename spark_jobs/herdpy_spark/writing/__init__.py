@@ -18,8 +18,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from herdpy_spark.access import find
 from herdpy_spark.options import OptionError, Options
+from herdpy_spark.workers import freeze_worker
 from herdpy_spark.writing.conforming import matched
 from herdpy_spark.writing.directory import DirectoryLoads
+from herdpy_spark.writing.gathering import carried_bytes, gathered
 from herdpy_spark.writing.loads import LoadService, ServerLoads
 from herdpy_spark.writing.plan import LoadError, TaskRows, WriteMode, WriteOutcome, WritePlan, staged_in_order
 from herdpy_spark.writing.staging import conformer_of, stage
@@ -86,14 +88,27 @@ class LoadWriter(DataSourceArrowWriter):
         partition, attempt = context.partitionId(), context.taskAttemptId()
         if isinstance(self._plan, WriteOutcome):
             return TaskRows(partition, attempt)
-        return stage(self._plan, iterator, partition, attempt)
+        rows = stage(self._plan, iterator, partition, attempt, carried_bytes=carried_bytes(partition))
+        freeze_worker()
+        return rows
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Beside the driver: publish. Raises LoadError, LoadUnknownError."""
         if isinstance(self._plan, WriteOutcome):
             return
-        outcome = self._loads.publish(self._plan, staged_in_order(_rows(messages)))
+        outcome = self._published(self._plan, staged_in_order(_rows(messages)))
         _log.info("a load was published", extra={"load": outcome})
+
+    def _published(self, plan: WritePlan, ordered: list[TaskRows]) -> WriteOutcome:
+        """Stage what tasks have carried here, and publish all."""
+        staged: list[TaskRows] = []
+        try:
+            staged.extend(gathered(plan, ordered))
+            return self._loads.publish(plan, staged)
+        except Exception:
+            if any(one.carried for one in ordered):  # Spark's own abort knows what tasks have staged
+                self._loads.abort(plan, staged)
+            raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Beside the driver: remove what was staged. After a commit that was done it does nothing."""

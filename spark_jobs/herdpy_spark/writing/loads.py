@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -323,13 +324,24 @@ class ServerLoads:
 
 
 def _refusal_text(refused: RefusedError, staged: Sequence[TaskRows]) -> str:
-    """What the server said, with the row, and the partitions whose parts it counts."""
+    """What the server said, with the row as Spark's partitions have it, where that is known."""
     error = refused.error
-    texts = [error.message, error.detail, error.hint, refused.where]
-    partitions = [one.partition for one in staged for _part in one.parts]
-    if refused.where and partitions != list(range(len(partitions))):
-        texts.append(f"the parts are of Spark's partitions {', '.join(map(str, partitions))}")
-    return "; ".join(text for text in texts if text)
+    found = _ROW.search(refused.where)
+    where = refused.where if found is None else _in_partition(int(found[1]), staged) or refused.where
+    return "; ".join(text for text in (error.message, error.detail, error.hint, where) if text)
+
+
+_ROW = re.compile(r"row (\d+) of the load")
+
+
+def _in_partition(row: int, staged: Sequence[TaskRows]) -> str | None:
+    """Where the load's row of this number, from 1, is; None: it has not so many."""
+    before = 0
+    for one in staged:
+        if row <= before + one.rows:
+            return f"row {row} of the load, row {row - before} of Spark's partition {one.partition}"
+        before += one.rows
+    return None
 
 
 def _parts(staged: Sequence[TaskRows]) -> list[pb.LoadPart]:

@@ -10,7 +10,7 @@ import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
@@ -261,6 +261,13 @@ class StagedFile:
 Staged: TypeAlias = StagedPart | StagedFile
 
 
+class CarriedBatch(NamedTuple):
+    """A batch of rows as a message of an Arrow IPC stream, whose schema is that of the plan's columns."""
+
+    message: bytes
+    rows: int
+
+
 @dataclass
 class TaskRows(WriterCommitMessage):
     """What one attempt at a partition has staged.
@@ -268,12 +275,16 @@ class TaskRows(WriterCommitMessage):
     Attributes:
         partition: its number, which is the order in which rows count.
         task_attempt: which attempt of all the job's: unlike an attempt's number it is never used again.
-        parts: where its rows are, in order; none where it has no rows, or the load was published before.
+        rows: how many it has; 0 also where the load was published before.
+        parts: where its rows are, in order; none where it has no rows, or carries them.
+        carried: its rows, where they are few: they are staged nowhere yet.
     """
 
     partition: int
     task_attempt: int
+    rows: int = 0
     parts: tuple[Staged, ...] = ()
+    carried: tuple[CarriedBatch, ...] = ()
 
 
 def staged_in_order(messages: list[TaskRows]) -> list[TaskRows]:
@@ -288,4 +299,4 @@ def staged_in_order(messages: list[TaskRows]) -> list[TaskRows]:
             raise ValueError(
                 f"partition {one.partition} has two winners: {one.task_attempt} and {other.task_attempt}"
             )
-    return [one for one in ordered if one.parts]
+    return [one for one in ordered if one.rows]

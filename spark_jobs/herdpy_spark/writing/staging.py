@@ -1,5 +1,6 @@
 """One attempt at a partition: conform its rows, and store them in a ledger, at the leader, or in a file.
 
+Few rows are stored nowhere: the attempt's message carries them to the driver (``gathering``).
 Above ``conforming``. A sink takes the pieces of one Arrow IPC stream, and waits when it is ahead of who
 stores them. What it made is part of nothing until the load is published. A stream that has not ended is
 kept in memory as well: when bookies fail, it is written again to a ledger of those that are left.
@@ -16,6 +17,7 @@ import struct
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -34,6 +36,7 @@ from herdpy.rpc.address import RemoteError
 from herdpy_spark.log.ledgers import LoopThread
 from herdpy_spark.writing.conforming import Conformer
 from herdpy_spark.writing.plan import (
+    CarriedBatch,
     DirectoryFiles,
     LoadError,
     ServerFiles,
@@ -369,10 +372,10 @@ class StreamPieces:
         """The schema's message."""
         return self._counted(self._schema.serialize().to_pybytes())
 
-    def batch(self, batch: pa.RecordBatch) -> bytes:
+    def batch(self, batch: CarriedBatch) -> bytes:
         """A batch's message."""
-        self.rows += batch.num_rows
-        return self._counted(batch.serialize().to_pybytes())
+        self.rows += batch.rows
+        return self._counted(batch.message)
 
     def end(self) -> bytes:
         """The mark of the stream's end."""
@@ -382,6 +385,46 @@ class StreamPieces:
         self.size_bytes += len(piece)
         self.crc = google_crc32c.extend(self.crc, piece)
         return piece
+
+
+class PartWriter:
+    """Writes batches as one stream, or several, to a sink that is opened for the first of them."""
+
+    def __init__(self, schema: pa.Schema, open_: Callable[[], Sink]) -> None:
+        self._schema = schema
+        self._open = open_
+        self._sink: Sink | None = None
+        self._pieces: StreamPieces | None = None
+        self._parts: list[Staged] = []
+
+    def add(self, batch: CarriedBatch) -> None:
+        """Write the next batch. LoadError: it cannot be stored."""
+        if self._sink is None:
+            self._sink = self._open()
+        if self._pieces is None:
+            self._pieces = StreamPieces(self._schema)
+            self._sink.write(self._pieces.start())
+        self._sink.write(self._pieces.batch(batch))
+        if self._pieces.size_bytes >= self._sink.part_bytes:
+            self._end_part(self._sink, self._pieces)
+
+    def end(self) -> tuple[Staged, ...]:
+        """The parts, when all of them are safe; none where there were no batches. LoadError."""
+        if self._sink is not None:
+            if self._pieces is not None:
+                self._end_part(self._sink, self._pieces)
+            self._sink.close()
+        return tuple(self._parts)
+
+    def _end_part(self, sink: Sink, pieces: StreamPieces) -> None:
+        sink.write(pieces.end())
+        self._parts.append(sink.finish(pieces.rows))
+        self._pieces = None
+
+    def abandon(self) -> None:
+        """See Sink."""
+        if self._sink is not None:
+            self._sink.abandon()
 
 
 def conformer_of(plan: WritePlan, partition: int | None = None) -> Conformer:
@@ -401,9 +444,13 @@ def stage(
     partition: int,
     task_attempt: int,
     *,
+    carried_bytes: int = 0,
     open_sink: Callable[[WritePlan, int, int], Sink] = open_sink,
 ) -> TaskRows:
     """Stage a partition's rows as one stream, or several; nothing is made for a partition without rows.
+
+    Args:
+        carried_bytes: rows of at most so many bytes are not staged: what is returned carries them.
 
     Raises:
         RowError: a row does not fit the table.
@@ -411,32 +458,20 @@ def stage(
         LoadError: the rows cannot be stored.
     """
     conformer = conformer_of(plan, partition)
-    sink: Sink | None = None
-    parts: list[Staged] = []
-    pieces: StreamPieces | None = None
+    writer = PartWriter(conformer.schema, partial(open_sink, plan, partition, task_attempt))
+    carried: list[CarriedBatch] = []
+    room_bytes = carried_bytes
     try:
         for batch in batches:
             for slice_ in conformer.batches(batch, plan.max_chunk_bytes):
-                if sink is None:
-                    sink = open_sink(plan, partition, task_attempt)
-                if pieces is None:
-                    pieces = StreamPieces(conformer.schema)
-                    sink.write(pieces.start())
-                sink.write(pieces.batch(slice_))
-                if pieces.size_bytes >= sink.part_bytes:
-                    parts.append(_ended(sink, pieces))
-                    pieces = None
-        if sink is not None:
-            if pieces is not None:
-                parts.append(_ended(sink, pieces))
-            sink.close()
+                carried.append(CarriedBatch(slice_.serialize().to_pybytes(), slice_.num_rows))
+                room_bytes -= len(carried[-1].message)
+                if room_bytes < 0:
+                    for one in carried:
+                        writer.add(one)
+                    carried.clear()
+        parts = writer.end()
     except BaseException:
-        if sink is not None:
-            sink.abandon()
+        writer.abandon()
         raise
-    return TaskRows(partition, task_attempt, tuple(parts))
-
-
-def _ended(sink: Sink, pieces: StreamPieces) -> Staged:
-    sink.write(pieces.end())
-    return sink.finish(pieces.rows)
+    return TaskRows(partition, task_attempt, conformer.rows, parts, tuple(carried))

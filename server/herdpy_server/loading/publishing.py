@@ -28,7 +28,7 @@ from herdpy_server.loading.rows import KeptRows, RowMaker
 from herdpy_server.store.batches import Expanded, to_stream
 from herdpy_server.tablespace import sql_error
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.drop import truncated
+from herdpy_sql.execute.references import check_children, lock_children
 from herdpy_sql.plan.rules import noting
 from herdpy_sql.storage import MustWait
 
@@ -342,7 +342,7 @@ class Publishing:
         noted = noting(view, table)
         settle = None if noted is None else partial(_settle, noted, clock)
         if load.mode is LoadMode.OVERWRITE:
-            truncated(view.catalog, (table,), cascade=False)
+            await self._locked(transaction, lambda: lock_children(view, table))
             await self._locked(transaction, lambda: view.truncate(table))
         staged = await self._source.next()
         if staged is not None:
@@ -360,6 +360,10 @@ class Publishing:
             raise SqlError("22023", f"{self.rows} rows are staged, and {total} were announced")
         if settle is not None:
             await self._locked(transaction, partial(settle, within=False))
+        if load.mode is LoadMode.OVERWRITE:
+            for _ in check_children(view, table):
+                self._session.waits.check()
+                await Pause()
         if names_ledgers and total:
             view.records.append(
                 LoadBatch(

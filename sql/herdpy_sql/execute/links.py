@@ -169,8 +169,12 @@ class ForeignKeyLink:
 
     def parent_key(self, view: Reader, values: Values) -> bytes | None:
         """The key of the parent's row that these referring values mean, or None."""
-        converted = _converted(self.to_parent, values)
+        converted = self.parent_values(values)
         return None if converted is None else next(self.up.keys(view, converted), None)
+
+    def parent_values(self, values: Values) -> Values | None:
+        """The parent's values that these referring ones mean; None when its columns cannot hold them."""
+        return _converted(self.to_parent, values)
 
     def exists(self, view: Reader, values: Values) -> bool:
         """Whether a row of the parent has these values, which are the parent's."""

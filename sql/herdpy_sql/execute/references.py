@@ -31,7 +31,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.links import links_of
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, RESTRICT, SET_NULL
-from herdpy_sql.lock_modes import KEY_SHARE, UPDATE
+from herdpy_sql.lock_modes import KEY_SHARE, TABLE_SHARE, UPDATE
 from herdpy_sql.storage import MustWait
 from herdpy_sql.values import to_text
 
@@ -477,6 +477,38 @@ def validate_foreign_key(view: View, table: Table, name: str) -> Generator[None,
             seen.add(code)
         if not count % _STEP_ROWS:
             yield
+
+
+def lock_children(view: View, table: Table) -> None:
+    """Keep others from writing to the tables that refer to this one. MustWait."""
+    for link in _from_others(view, table):
+        view.lock_table(link.child, TABLE_SHARE)
+
+
+def check_children(view: View, table: Table) -> Generator[None, None, None]:
+    """See that all rows that refer to a table refer to rows that are there, in steps. SqlError 23503.
+
+    For a statement that has put all of its rows in the place of others. Those that refer are locked by
+    ``lock_children``. No action is done: a row that has its key again was never away.
+    """
+    for link in _from_others(view, table):
+        decode = link.child.row_codec.decoder(link.key.columns)
+        seen: set[bytes] = set()
+        for count, (_, image) in enumerate(view.newest.scan(link.child), 1):
+            values = decode(image)
+            if None not in values and (code := link.codec.encode(values)) not in seen:
+                if link.parent_key(view.newest, values) is None:
+                    above = link.parent_values(values)
+                    raise not_present(link, values) if above is None else still_referenced(link, above)
+                seen.add(code)
+            if not count % _STEP_ROWS:
+                yield
+
+
+def _from_others(view: View, table: Table) -> list[ForeignKeyLink]:
+    """Foreign keys to a table from others; what its own rows refer to is noted as they are written."""
+    links = links_of(view.catalog).of_parent.get(table.id, ())
+    return [link for link in links if link.child.id != table.id]
 
 
 def not_present(link: ForeignKeyLink, values: Values) -> SqlError:

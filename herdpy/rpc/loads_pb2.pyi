@@ -42,7 +42,9 @@ class _LoadModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LoadMode.Val
     LOAD_MODE_OVERWRITE: _LoadMode.ValueType  # 2
     """As append, after all rows of the table were removed."""
     LOAD_MODE_UPSERT: _LoadMode.ValueType  # 3
-    """A row takes the place of the one with its key, or is new. Of two with one key the later one stays."""
+    """A row takes the place of the one with its key, as far as it has columns, or is new. Of two with one key the
+    later one stays.
+    """
     LOAD_MODE_IGNORE: _LoadMode.ValueType  # 4
     """A row whose key is there is passed over. Of two with one key the earlier one stays."""
     LOAD_MODE_DELETE: _LoadMode.ValueType  # 5
@@ -56,7 +58,9 @@ LOAD_MODE_APPEND: LoadMode.ValueType  # 1
 LOAD_MODE_OVERWRITE: LoadMode.ValueType  # 2
 """As append, after all rows of the table were removed."""
 LOAD_MODE_UPSERT: LoadMode.ValueType  # 3
-"""A row takes the place of the one with its key, or is new. Of two with one key the later one stays."""
+"""A row takes the place of the one with its key, as far as it has columns, or is new. Of two with one key the
+later one stays.
+"""
 LOAD_MODE_IGNORE: LoadMode.ValueType  # 4
 """A row whose key is there is passed over. Of two with one key the earlier one stays."""
 LOAD_MODE_DELETE: LoadMode.ValueType  # 5
@@ -81,7 +85,7 @@ class BeginLoadRequest(_message.Message):
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the columns that the writers have. Those of the table that are not among them get their
-        DEFAULT. Upsert needs all of them, or what is not given would be lost; delete needs the key's.
+        DEFAULT in new rows, and stay as they are in rows that an upsert finds. Upsert and delete need the key's.
         """
 
     def __init__(
@@ -142,7 +146,8 @@ class LoadPlan(_message.Message):
     arrow_schema: _builtins.bytes
     """The columns to stage, in this order: the schema message of an Arrow IPC stream. Each part is such a stream,
     with these types exactly; fields that are not nullable have no NULL. A column that the writers do not have
-    and whose DEFAULT is another value in each row is not among them: Publish evaluates it for each row.
+    and whose DEFAULT is another value in each row is not among them: Publish evaluates it for each row. Of an
+    upsert no column that the writers do not have is among them.
     """
     defaults: _builtins.bytes
     """The columns of `arrow_schema` that the writers do not have, with the value of each, evaluated now: an Arrow

@@ -37,7 +37,8 @@ def statement(dice: random.Random, columns: list[str], *, drops: bool) -> str:
     if kind < 5:
         return f"INSERT INTO app.\"t t\" (id, v) VALUES ({key}, 'v{kind}') ON CONFLICT DO NOTHING"
     if kind < 8:
-        return f"UPDATE app.\"t t\" SET v = v || '+', id = id + {dice.choice([0, 0, dice.randrange(100, 10**6)])} WHERE id = {key}"
+        step = dice.choice([0, 0, dice.randrange(100, 10**6)])
+        return f"UPDATE app.\"t t\" SET v = v || '+', id = id + {step} WHERE id = {key}"
     if kind == 8:
         return f'DELETE FROM app."t t" WHERE id = {key}'
     if kind == 9 and columns and drops:

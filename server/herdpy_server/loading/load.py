@@ -136,31 +136,45 @@ def staged_schema(table: Table, mode: LoadMode, left_out: Collection[int] = ()) 
 def plan_load(catalog: Catalog, load: BulkLoad, columns: Sequence[str], clock: Clock) -> StagingPlan:
     """What writers that have ``columns`` stage.
 
-    A column that they do not have and whose DEFAULT is another value in each row is not staged: who publishes
-    evaluates it.
+    Some columns that they do not have are not staged (``may_lack``).
 
     Raises:
         SqlError: 42P01, 42P10, 55000 as ``BulkLoad.find``; 42703, 42701 a column is not the table's, or
-            twice; 22023 the mode needs one that is missing; 23502 one that is missing has no DEFAULT.
+            twice; 22023 a column of the key is missing; 23502 one that is missing has no DEFAULT.
     """
     table = load.find(catalog)
     given = _positions(table, columns)
     staged = staged_positions(table, keys_only=load.mode is LoadMode.DELETE)
     missing = [at for at in staged if at not in given]
-    if missing and load.mode in (LoadMode.UPSERT, LoadMode.DELETE):
-        names = ", ".join(table.columns[at].name for at in missing)
-        raise SqlError(
-            "22023",
-            f"mode {load.mode} needs column {names} of table {table.name}",
-            hint="An upsert replaces whole rows: what is not given would be lost."
-            if load.mode is LoadMode.UPSERT
-            else "Rows to delete are found by all columns of the primary key.",
-            table=table.name,
-        )
-    left_out = [at for at in missing if has_volatile_default(table, at)]
+    if load.mode in (LoadMode.UPSERT, LoadMode.DELETE):
+        _need_key(table, load.mode, missing)
+    left_out = [at for at in missing if may_lack(table, load.mode, at)]
+    _refuse_nulls(table, missing)
     same = [at for at in missing if at not in left_out]
     defaults = _defaults(table, same, clock) if same else None
     return StagingPlan(table.id, staged_schema(table, load.mode, left_out), defaults)
+
+
+def may_lack(table: Table, mode: LoadMode, position: int) -> bool:
+    """Whether staged rows may lack a column, so that who publishes knows what stands in each of them.
+
+    That is the DEFAULT, where it is another value for each row. An upsert's new rows have it always, for the
+    rows that are there keep the value that they have.
+    """
+    if mode is LoadMode.UPSERT:
+        return position not in table.key_positions
+    return mode is not LoadMode.DELETE and has_volatile_default(table, position)
+
+
+def _need_key(table: Table, mode: LoadMode, missing: Sequence[int]) -> None:
+    names = [table.columns[at].name for at in missing if at in table.key_positions]
+    if names:
+        raise SqlError(
+            "22023",
+            f"mode {mode} needs column {', '.join(names)} of table {table.name}",
+            hint="Rows are found by all columns of the primary key.",
+            table=table.name,
+        )
 
 
 def _positions(table: Table, columns: Sequence[str]) -> set[int]:
@@ -172,8 +186,7 @@ def _positions(table: Table, columns: Sequence[str]) -> set[int]:
     return found
 
 
-def _defaults(table: Table, missing: Sequence[int], clock: Clock) -> pa.RecordBatch:
-    rules = LoadRules(table, clock)
+def _refuse_nulls(table: Table, missing: Sequence[int]) -> None:
     for at in missing:
         column = table.columns[at]
         if default_of(table, at) is None and column.not_null:
@@ -185,7 +198,10 @@ def _defaults(table: Table, missing: Sequence[int], clock: Clock) -> pa.RecordBa
                 table=table.name,
                 column=column.name,
             )
-    found = rules.defaults(missing, 1, 0)
+
+
+def _defaults(table: Table, missing: Sequence[int], clock: Clock) -> pa.RecordBatch:
+    found = LoadRules(table, clock).defaults(missing, 1, 0)
     return pa.RecordBatch.from_arrays(
         [found[at] for at in missing], names=[table.columns[at].name for at in missing]
     )

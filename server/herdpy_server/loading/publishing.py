@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -29,10 +29,11 @@ from herdpy_server.store.batches import Expanded, to_stream
 from herdpy_server.tablespace import sql_error
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.references import check_children, lock_children
-from herdpy_sql.plan.rules import noting
+from herdpy_sql.plan.rules import TOOLS, noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
     from herdpy_server.loading.load import BulkLoad
     from herdpy_server.loading.rows import StagedBatch, StagedRowsSource
     from herdpy_server.sessions import Session
@@ -68,6 +69,26 @@ class Pace:
             self.rows = min(self.rows * 2, MOST_ROWS)
 
 
+class Keeping(NamedTuple):
+    """What an upsert does not change in rows that are there: the columns that its rows lack.
+
+    Attributes:
+        positions: of these columns.
+        clock: for CHECK and generated columns of the row that comes of it.
+    """
+
+    positions: Sequence[int]
+    clock: Clock
+
+    def kept(self, table: Table, row: Sequence[Datum], before: Sequence[Datum]) -> list[Datum]:
+        """A row that takes the place of another one. SqlError 23502, 23514."""
+        whole = list(row)
+        for at in self.positions:
+            whole[at] = before[at]
+        TOOLS.complete(table, whole, self.clock)
+        return whole
+
+
 class Effects:
     """Writes into one transaction's view.
 
@@ -77,6 +98,7 @@ class Effects:
     Args:
         logs_rows: what each row does is to be logged.
         noting: gets every row that foreign keys may be about; None where none are.
+        keeps: what rows that are there keep of an upsert; None: nothing.
     """
 
     def __init__(
@@ -87,6 +109,7 @@ class Effects:
         *,
         logs_rows: bool,
         noting: ReferenceView | None = None,
+        keeps: Keeping | None = None,
     ) -> None:
         self._view = view
         self._noting = noting
@@ -94,7 +117,10 @@ class Effects:
         self._table = table
         self._op = op
         self._logs_rows = logs_rows
-        self._row_by_row = bool(table.indexes) or table.identity_full or noting is not None
+        self._keeps = keeps
+        self._row_by_row = (
+            bool(table.indexes) or table.identity_full or noting is not None or keeps is not None
+        )
         self._present: list[Mask] = []
         self._first = 0
         self.inserted = self.updated = self.deleted = self.skipped = 0
@@ -172,12 +198,14 @@ class Effects:
 
         def upsert(at: int) -> bool:
             before = view.get(table, rows.expanded.keys[at])
-            values = decode(rows.expanded.images[at])
+            values: Sequence[Datum] = decode(rows.expanded.images[at])
             if before is None:
                 view.insert(table, values)
-            else:
-                view.update(table, rows.expanded.keys[at], before, values)
-            return before is not None
+                return False
+            if self._keeps is not None:
+                values = self._keeps.kept(table, values, decode(before))
+            view.update(table, rows.expanded.keys[at], before, values)
+            return True
 
         return self._each(rows, upsert)
 
@@ -347,8 +375,9 @@ class Publishing:
         staged = await self._source.next()
         if staged is not None:
             maker.check_schema(staged.batch.schema)
-        names_ledgers = names_ledgers and not maker.computes
-        effects = Effects(view, table, load.mode.op, logs_rows=not names_ledgers, noting=noted)
+        names_ledgers = names_ledgers and not maker.left_out
+        keeps = Keeping(maker.left_out, clock) if maker.left_out and load.mode.op is LoadOp.UPSERT else None
+        effects = Effects(view, table, load.mode.op, logs_rows=not names_ledgers, noting=noted, keeps=keeps)
         first_row_id, total = -1, self._source.rows
         if table.has_hidden_key and total is not None:
             first_row_id = view.next_row_ids(table, total)

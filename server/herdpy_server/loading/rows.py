@@ -18,11 +18,10 @@ from herdpy.codec.arrow import arrow_type
 from herdpy.codec.arrow_bytes import batch_to_keys
 from herdpy.codec.arrow_conform import OutOfRangeError, conform
 from herdpy.log.wait import Work
-from herdpy_server.loading.load import LoadMode, staged_schema
+from herdpy_server.loading.load import LoadMode, may_lack, staged_schema
 from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.store.batches import Expanded, expand
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.rules import has_volatile_default
 from herdpy_sql.staged import staged_positions
 
 if TYPE_CHECKING:
@@ -94,8 +93,6 @@ def in_one_part(batches: Iterable[pa.RecordBatch]) -> Iterator[StagedBatch]:
 
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
-_COMPUTING = (LoadMode.APPEND, LoadMode.OVERWRITE, LoadMode.IGNORE)
-"""The modes whose rows may lack columns."""
 _ROW = re.compile(r"row (\d+): ")
 
 
@@ -118,7 +115,7 @@ class RowMaker:
     """Makes the rows of one load.
 
     Attributes:
-        computes: some columns are not staged: each row's DEFAULT is evaluated here.
+        left_out: the columns, by position, that are not staged: each row's DEFAULT is evaluated here.
 
     Args:
         clock: what now() is for CHECK and DEFAULT; its sequences are those that DEFAULT counts with.
@@ -132,9 +129,9 @@ class RowMaker:
         self._places: dict[int, int] = {}
 
     @property
-    def computes(self) -> bool:
+    def left_out(self) -> tuple[int, ...]:
         """See above; known once a schema was checked."""
-        return bool(self._left_out)
+        return self._left_out or ()
 
     def check_schema(self, schema: pa.Schema) -> None:
         """SqlError 42804 unless these are the columns to stage, with their types, in their order.
@@ -147,9 +144,7 @@ class RowMaker:
             self._left_out = tuple(
                 at
                 for at in positions
-                if table.columns[at].name not in schema.names
-                and mode in _COMPUTING
-                and has_volatile_default(table, at)
+                if table.columns[at].name not in schema.names and may_lack(table, mode, at)
             )
             staged = (at for at in positions if at not in self._left_out)
             self._places = {at: place for place, at in enumerate(staged)}

@@ -89,8 +89,6 @@ class Draw:
             columns[f"c{nth}"] = type_
             columns[f"a{nth}"] = type_ + "[]" * draw.choice([1, 1, 2, 3])
         kinds = draw.sample(list(KINDS), 4)
-        if mode == "upsert":
-            kinds = [name for name in kinds if name == "n_generated"]  # it replaces whole rows
         reads = draw.choice([("replica", "log"), ("log", "replica")])
         return cls(mode, columns, kinds, reads)
 

@@ -215,6 +215,47 @@ def test_a_job_takes_a_file_without_a_header_and_sets_bad_text_aside(spark, sql,
         load("--option", "header=false", "--columns", "id,n")
 
 
+def test_a_job_sets_lists_aside_that_the_table_does_not_take(spark, sql, cluster, new_name, tmp_path):
+    """Lists that Spark has as such: labels, lengths, dimensions and elements are judged one by one."""
+    table, mood = f'"app".{new_name()}', new_name("mood")
+    sql("CREATE SCHEMA IF NOT EXISTS app")
+    sql(f"CREATE TYPE app.{mood} AS ENUM ('new', 'o''ld')")
+    sql(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, m app.{mood}[], c VARCHAR(3)[], v VECTOR(2), "
+        f"g app.{mood}[][], u UUID[])"
+    )
+    kinds = (
+        "id INT, m ARRAY<STRING>, c ARRAY<STRING>, v ARRAY<FLOAT>, g ARRAY<ARRAY<STRING>>, u ARRAY<STRING>"
+    )
+    some_id = str(uuid.UUID(int=7))
+    given = [
+        (1, ["new", None, "o'ld"], ["abc"], [1.0, 2.5], [["new"], ["o'ld"]], [some_id]),
+        (2, None, None, None, None, None),
+        (3, ["new", "lost"], None, None, None, None),
+        (4, None, ["abcd"], None, None, None),
+        (5, None, None, [1.0], None, None),
+        (6, None, None, None, [["new"], ["new", "new"]], None),
+        (7, None, None, None, [["gone"]], None),
+        (8, None, None, None, None, ["x"]),
+        (9, [], [], None, None, []),
+    ]
+    file = str(tmp_path / "rows.parquet")
+    spark.createDataFrame(given, kinds).coalesce(1).write.parquet(file)
+    argv = ["--url", cluster.url, "--table", table.replace('"', ""), file]
+    arguments = job_parser(bulk_load.JOB).parse_args([*argv, "--quarantine", str(tmp_path / "bad")])
+    this = JobRun(arguments, {}, lambda line: None, lambda: spark)
+    bulk_load.run(this)
+    assert (this.report["inserted"], this.report["bad"]) == (3, 6)
+    assert sql(f"SELECT id, m::text, c::text, v::text, g::text FROM {table} ORDER BY id") == [
+        (1, "{new,NULL,o'ld}", "{abc}", "[1,2.5]", "{{new},{o'ld}}"),
+        (2, None, None, None, None),
+        (9, "{}", "{}", None, None),
+    ]
+    reasons = sorted(row.reason for row in spark.read.json(this.report["quarantine"]).collect())
+    assert [one.partition(":")[0] for one in reasons] == [f"column {name}" for name in "cggmuv"]
+    assert reasons[3] == f'column m: invalid input value for enum {mood}: "lost"'
+
+
 def test_upsert_replaces_and_adds(spark, sql, write, accounts):
     write(frame_of(spark, (9, "eve", 1), (10, "eve", 2)), accounts, mode="upsert")
     assert rows(sql, accounts)[-3:] == [(8, "bank", 100), (9, "eve", 1), (10, "eve", 2)]

@@ -163,6 +163,7 @@ class LoadSource:
 
 
 _READ_AS_TEXT = frozenset({Base.ARRAY, Base.ENUM, Base.INTERVAL, Base.JSONB, Base.MACADDR, Base.VECTOR})
+_LISTS = frozenset({Base.ARRAY, Base.VECTOR})
 REASON = "__reason"
 SQL_TYPE = "herdpy.type"
 """Metadata of a column of the data source: its type in SQL."""
@@ -230,8 +231,12 @@ def checked(
             is_text = isinstance(rows.schema[columns[one.name]].dataType, StringType)
             reasons.append(_reason(given, value, one, is_text=is_text))
             type_ = (types or {}).get(one.name)
-            if type_ is not None and type_.base in _READ_AS_TEXT and _is_read(rows, columns, one):
+            if type_ is None:
+                continue
+            if type_.base in _READ_AS_TEXT and _is_read(rows, columns, one):
                 reasons.append(_misread(value, one.name, type_))
+            elif type_.base in _LISTS:
+                reasons.append(_misfit(value, one.name, type_))
     if CORRUPT in rows.columns:
         broken = sql.col(CORRUPT).isNotNull()
         reasons.insert(0, sql.when(broken, sql.lit("the record is damaged, or has another number of fields")))
@@ -328,6 +333,40 @@ def _misread(value: Column, name: str, type_: SqlType) -> Column:
         return None
 
     return sql.udf(misread, "string", useArrow=False)(value)
+
+
+def _misfit(value: Column, name: str, type_: SqlType) -> Column:
+    """Why a list is no value of a type, by the writer's rules and the server's; NULL where it is one."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    def misfit(array: Any) -> Any:
+        if _why_unfit(array, type_) is None:
+            return pa.nulls(len(array), pa.string())
+        reasons = (_why_unfit(array.slice(at, 1), type_) for at in range(len(array)))
+        return pa.array([None if one is None else f"column {name}: {one}" for one in reasons], pa.string())
+
+    misfit.__annotations__ = {"array": pa.Array, "return": pa.Array}  # Spark reads its kind from these
+    judged: Any = arrow_udf
+    found: Column = judged(misfit, "string")(value)
+    return found
+
+
+def _why_unfit(array: Any, type_: SqlType) -> str | None:
+    from herdpy_spark.writing.conforming import stored
+    from herdpy_spark.writing.plan import TargetColumn
+    from herdpy_sql.values.stored_columns import kept_texts
+
+    try:
+        kept_texts(stored(array, TargetColumn("", type_.field, type_.precision, sql=type_)), type_)
+    except SqlError as error:
+        return error.message
+    except ValueError as error:
+        return _ROW.sub("", str(error))
+    return None
+
+
+_ROW = re.compile(r"^row \d+: ")
 
 
 def _kept(given: Column, value: Column, source: StructField, target: StructField) -> Column | None:

@@ -124,7 +124,7 @@ class Conformer:
             if column.name in names:
                 empty = pa.array([], schema.field(names[column.name]).type)
                 try:
-                    _stored(empty, column)
+                    stored(empty, column)
                 except ValueError as error:
                     raise ColumnError(f'column "{column.name}": {error}: cast it in Spark') from error
 
@@ -154,7 +154,7 @@ class Conformer:
                 continue
             source = batch.column(batch.schema.get_field_index(given))
             try:
-                array = _stored(source, column)
+                array = stored(source, column)
             except SqlError as error:  # text that is no value
                 row = int(error.fields.get("nth", "0") or 0)
                 raise self._error(row, column, error.message, batch, names) from error
@@ -196,7 +196,8 @@ class Conformer:
         return RowError(self.rows + row + 1, column.name, _short(problem), _short(shown), self._partition)
 
 
-def _stored(array: Any, column: TargetColumn) -> Any:
+def stored(array: Any, column: TargetColumn) -> Any:
+    """A column of a DataFrame as it is staged; SqlError or ValueError when a value is none of the column."""
     if column.sql is not None:
         array = values_of_texts(array, column.sql)
     return conform(array, column.field, column.precision)

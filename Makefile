@@ -35,6 +35,18 @@ $(OLDER): $(READY) tests/sqlalchemy/requirements-2.0.txt
 		-r tests/sqlalchemy/requirements-2.0.txt
 	@touch $(OLDER)
 
+# Tools that pin what they need: an environment each, with this checkout in those that use it.
+AIRFLOW := $(VENV)/airflow/.ready
+CHECKS  := $(VENV)/great-expectations/.ready
+$(AIRFLOW): $(READY) tests/airflow/requirements.txt
+$(CHECKS): $(READY) tests/great_expectations/requirements.txt
+$(AIRFLOW) $(CHECKS):
+	@rm -rf $(@D)
+	@$(BIN)/uv venv --quiet --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python -r $(filter %/requirements.txt,$^)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps -e .
+	@touch $@
+
 test: $(READY) $(OLDER)  ## all tests but the long runs: two at a time, and beside them Spark's and the suites for dialects
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
@@ -65,7 +77,7 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's
 	$(BIN)/python bench/driver.py
 	$(BIN)/python bench/spark.py
 
-soak: $(READY) $(OLDER)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
+soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null

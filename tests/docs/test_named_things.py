@@ -25,7 +25,7 @@ DESIGNS = [
 ]
 DESIGNS += [ROOT / "docs" / name for name in ("tour.md", "extending.md", "glossary.md")]
 FILE = re.compile(
-    r"`((?:herdpy|server|sql|spark_jobs|tests|bench|examples|docs|tools|conf|docker)/[\w./*-]+)`"
+    r"`((?:herdpy|server|sql|spark_jobs|orchestration|tests|bench|examples|docs|tools|conf|docker)/[\w./*-]+)`"
 )
 TEST = re.compile(r"`(test_\w+)`")
 TESTS = {

@@ -27,6 +27,7 @@ ROOTS = (
     (ROOT / "server" / "herdpy_server", ROOT / "server"),
     (ROOT / "sql" / "herdpy_sql", ROOT / "sql"),
     (ROOT / "spark_jobs" / "herdpy_spark", ROOT / "spark_jobs"),
+    (ROOT / "orchestration" / "herdpy_airflow", ROOT / "orchestration"),
 )
 #: The most that a function may have.
 LINES_OF_A_FUNCTION = 70

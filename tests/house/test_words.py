@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 AREAS = {
-    "programs": ("herdpy", "server", "sql", "spark_jobs", "tools", "bench", "examples"),
+    "programs": ("herdpy", "server", "sql", "spark_jobs", "orchestration", "tools", "bench", "examples"),
     "tests": ("tests",),
     "pages": ("docs", "README.md", "CONTRIBUTING.md"),
 }

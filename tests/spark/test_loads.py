@@ -271,6 +271,26 @@ def test_delete_takes_rows_away_by_their_key(spark, sql, write, accounts):
     assert [id for id, *_ in rows(sql, accounts)] == [0, 1, 2, 5, 6, 7, 8, 9]
 
 
+def test_rows_that_others_refer_to_are_overwritten_when_their_keys_come_back(
+    spark, sql, write, accounts, new_name, cluster
+):
+    child = f'app."{new_name()} c"'
+    sql("CREATE SCHEMA IF NOT EXISTS app")
+    sql(f"CREATE TABLE {child} (id INT PRIMARY KEY, account INT REFERENCES {accounts} ON DELETE CASCADE)")
+    sql(f"INSERT INTO {child} VALUES (1, 3), (2, NULL)")
+    frame = frame_of(spark, (3, "eve", 1), (44, "eve", 2))
+    with pytest.raises(Exception, match="is still referenced from table"):
+        write(frame.where("id = 44"), accounts, "overwrite", loadId="refused parent")
+    assert staged_ledgers(cluster.bookkeeper_uri, "refused parent") == []
+    write(frame, accounts, "overwrite")
+    assert rows(sql, accounts) == [(3, "eve", 1), (44, "eve", 2)]
+    assert sql(f"SELECT * FROM {child} ORDER BY id") == [(1, 3), (2, None)]
+    with pytest.raises(Exception, match="is not present in table"):
+        write(spark.sql("SELECT 7 AS id, 4 AS account"), child.replace('"', ""), mode="append")
+    write(spark.sql("SELECT 7 AS id, 44 AS account"), child.replace('"', ""), mode="append")
+    sql(f"DROP TABLE {child}")
+
+
 def test_overwrite_leaves_only_the_new_rows(spark, sql, write, accounts):
     write(frame_of(spark, (3, "eve", 1)), accounts, "overwrite")
     assert rows(sql, accounts) == [(3, "eve", 1)]

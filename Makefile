@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check compiled suites bench soak format proto clean
+.PHONY: help demo test check compiled suites ibis bench soak format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -38,9 +38,11 @@ $(OLDER): $(READY) tests/sqlalchemy/requirements-2.0.txt
 # Tools that pin what they need: an environment each, with this checkout in those that use it.
 AIRFLOW := $(VENV)/airflow/.ready
 CHECKS  := $(VENV)/great-expectations/.ready
+IBIS    := $(VENV)/ibis/.ready
 $(AIRFLOW): $(READY) tests/airflow/requirements.txt
 $(CHECKS): $(READY) tests/great_expectations/requirements.txt
-$(AIRFLOW) $(CHECKS):
+$(IBIS): $(READY) tests/ibis/requirements.txt
+$(AIRFLOW) $(CHECKS) $(IBIS):
 	@rm -rf $(@D)
 	@$(BIN)/uv venv --quiet --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python -r $(filter %/requirements.txt,$^)
@@ -64,6 +66,10 @@ suites: $(OLDER) ## the suites for dialects: SQLAlchemy 2.1 on a directory, 2.0 
 	$(BIN)/python tests/sqlalchemy/run.py --listed
 	PYTHONPATH=$(CURDIR)/$(VENV)/sqlalchemy-2.0 $(BIN)/pytest -q -n 0 tests/sqlalchemy/test_aio_dialect.py
 
+ibis: $(IBIS)    ## ibis' own suite of backends on HerdPy and on PostgreSQL, compared with what passed before
+	@sh tools/install-postgres.sh
+	$(BIN)/python tests/ibis/run.py
+
 bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	$(BIN)/python bench/serving.py
@@ -77,13 +83,14 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's
 	$(BIN)/python bench/driver.py
 	$(BIN)/python bench/spark.py
 
-soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
+soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
 	HERDPY_EXAMPLES=2000 $(BIN)/pytest -q -m "hypothesis and not soak and not spark" --timeout 7200
 	$(BIN)/python tests/sqlalchemy/run.py --rest
+	$(BIN)/python tests/ibis/run.py
 
 format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .

@@ -18,6 +18,7 @@ from google_crc32c import value as crc32c
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError
+from herdpy.rpc.positions import lsn_of
 from herdpy.rpc.subscription import subscribed
 
 _NUMBERS = struct.Struct(">qqq")
@@ -101,7 +102,7 @@ async def lac_reports(
         try:
             async for answer in stream:
                 confirmed = answer.confirmed
-                report = LacReport(answer.epoch, LSN(confirmed.ledger_id, confirmed.entry_id))
+                report = LacReport(answer.epoch, lsn_of(confirmed))
                 yield report.checked(answer.crc32c, log_id)
                 if answer.ticket and sql is not None:
                     async with aclosing(subscribed(*sql, answer.ticket, place.tls_context())) as messages:

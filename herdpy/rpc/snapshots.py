@@ -31,6 +31,7 @@ from herdpy.backoff import Backoff
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError, SnapshotDamagedError
+from herdpy.rpc.positions import lsn_of
 
 _RECORD = struct.Struct("<QII")
 _LONGEST = 64 << 20
@@ -272,7 +273,7 @@ class SnapshotClient:
 
 
 def _snapshot(snapshot: Any) -> RemoteSnapshot:
-    lsn = LSN(snapshot.lsn.ledger_id, snapshot.lsn.entry_id)
+    lsn = lsn_of(snapshot.lsn)
     return RemoteSnapshot(snapshot.id, lsn, snapshot.size_bytes, snapshot.xxh3_128, snapshot.store_uuid)
 
 

@@ -24,6 +24,7 @@ from herdpy.log.lsn import LSN
 from herdpy.options import boolean
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress, RemoteError
+from herdpy.rpc.positions import lsn_of
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
 from herdpy_sql.catalog import Table
@@ -185,12 +186,12 @@ def _description(found: Any, asked: GrpcAddress) -> Description:
     for node in found.nodes:
         place = asked if not node.node else address_at(node.grpc, asked)
         if place is not None:
-            nodes.append(Node(place, node.state, LSN(node.applied.ledger_id, node.applied.entry_id)))
+            nodes.append(Node(place, node.state, lsn_of(node.applied)))
     definition = found.table.definition if found.HasField("table") else ""
     return Description(
         found.tablespace,
         log,
-        LSN(found.applied.ledger_id, found.applied.entry_id),
+        lsn_of(found.applied),
         tuple(nodes),
         decode_table(definition.encode()) if definition else None,
     )

@@ -70,6 +70,7 @@ def kept_rows(table: Table, batch: pa.RecordBatch, first_row_id: int) -> pa.Reco
             dropped: Any = pa.nulls
             arrays.append(dropped(count, arrow_type(table.fields[position], column.type.precision)))
     if any(column.generated is not None for column in table.columns):
+        # Here, because planning brings the parser, which stores and tasks of Spark otherwise do without.
         from herdpy_sql.plan.rules import rules_of
 
         rules_of(table).fill_generated(arrays, Clock(0, 0))  # they look at no clock

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from herdpy.log.lsn import LSN
-from herdpy.rpc import admin_pb2, admin_pb2_grpc, common_pb2
+from herdpy.rpc import admin_pb2, admin_pb2_grpc
+from herdpy.rpc.positions import lsn_message
 from herdpy_server.service.calls import not_there
 from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
@@ -143,7 +143,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         deleted = await asyncio.shield(served.checkpoint())
-        durable = _lsn(served.status().durable)
+        durable = lsn_message(served.status().durable)
         return admin_pb2.CheckpointResponse(durable=durable, deleted_ledger_ids=deleted)
 
     async def ListSettings(self, request: Any, context: Any) -> Any:
@@ -197,9 +197,9 @@ class AdminService(admin_pb2_grpc.AdminServicer):
 def _tablespace(one: TablespaceStatus) -> Any:
     answer = admin_pb2.Tablespace(
         name=one.name,
-        applied=_lsn(one.applied),
-        durable=_lsn(one.durable),
-        log_end=_lsn(one.log_end),
+        applied=lsn_message(one.applied),
+        durable=lsn_message(one.durable),
+        log_end=lsn_message(one.log_end),
         pending_commits=one.pending,
         role=one.role,
         state=one.state,
@@ -219,10 +219,6 @@ def _tablespace(one: TablespaceStatus) -> Any:
         answer.seeding.received_bytes = one.seeding.received_bytes
         answer.seeding.total_bytes = one.seeding.total_bytes
     return answer
-
-
-def _lsn(lsn: LSN) -> Any:
-    return common_pb2.Lsn(ledger_id=lsn.ledger_id, entry_id=lsn.entry_id)
 
 
 def _session(entry: SessionEntry) -> Any:

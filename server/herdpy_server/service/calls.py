@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from herdpy.log.lsn import LSN
+from herdpy.rpc.positions import lsn_of
 from herdpy_server.serving.node import Served
 from herdpy_sql.errors import SqlError
 
@@ -91,4 +91,4 @@ def too_many(what: str, limit: int) -> SqlError:
 async def reached(served: Served, request: Any) -> None:
     """Wait for a request's ``reached``, where it has one. SqlError 57P03 when that takes too long."""
     if request.HasField("reached"):
-        await served.reached(LSN(request.reached.ledger_id, request.reached.entry_id))
+        await served.reached(lsn_of(request.reached))

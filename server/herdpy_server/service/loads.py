@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.log.records import StagedPart
-from herdpy.rpc import common_pb2, loads_pb2, loads_pb2_grpc
+from herdpy.rpc import loads_pb2, loads_pb2_grpc
+from herdpy.rpc.positions import lsn_message
 from herdpy_server.loading import (
     BulkLoad,
     LoadMode,
@@ -299,7 +300,7 @@ def _outcome(one: LoadOutcome) -> Any:
     return loads_pb2.LoadOutcome(
         load_id=one.load_id,
         table_id=one.table_id,
-        lsn=common_pb2.Lsn(ledger_id=one.lsn.ledger_id, entry_id=one.lsn.entry_id),
+        lsn=lsn_message(one.lsn),
         time_us=one.time_us,
         inserted=one.inserted,
         updated=one.updated,

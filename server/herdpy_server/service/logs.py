@@ -7,9 +7,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from herdpy.backoff import Backoff
-from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.lac_reports import LacReport
+from herdpy.rpc.positions import lsn_message, lsn_of
 from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.service.calls import going_down, too_many
 from herdpy_server.service.gate import Callers
@@ -57,7 +57,7 @@ class LogsService(logs_pb2_grpc.LogsServicer):
         served = self._tablespaces.find(request.tablespace)
         may_read = (await self._callers.judge(context)).replicates
         found = _description(await served.log.place(), may_read=may_read)
-        found.applied.CopyFrom(_lsn(served.status().applied))
+        found.applied.CopyFrom(lsn_message(served.status().applied))
         if request.table:
             found.table.CopyFrom(_table(served, request.table))
         return found
@@ -72,7 +72,7 @@ class LogsService(logs_pb2_grpc.LogsServicer):
     async def Renew(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         await self._replicates(context)
-        after = _position(request.after) if request.HasField("after") else None
+        after = lsn_of(request.after) if request.HasField("after") else None
         log = self._tablespaces.find(request.tablespace).log
         return _leased(request, await log.renew(request.id, after, _seconds(request.lease_s)))
 
@@ -147,14 +147,16 @@ class LogsService(logs_pb2_grpc.LogsServicer):
 
 def _report(one: LacReport, log_id: str, ticket: bytes) -> Any:
     checksum = one.checksum(log_id)
-    return logs_pb2.LacReport(epoch=one.epoch, confirmed=_lsn(one.confirmed), crc32c=checksum, ticket=ticket)
+    return logs_pb2.LacReport(
+        epoch=one.epoch, confirmed=lsn_message(one.confirmed), crc32c=checksum, ticket=ticket
+    )
 
 
 def _leased(request: Any, lease: LogLease) -> Any:
     found = logs_pb2.LogLease(
         id=lease.id,
         tablespace=request.tablespace,
-        after=_lsn(lease.after),
+        after=lsn_message(lease.after),
         lease=common_pb2.Lease(remaining_s=lease.remaining_s),
     )
     if lease.snapshot is not None:
@@ -165,9 +167,9 @@ def _leased(request: Any, lease: LogLease) -> Any:
 def _wanted(request: Any) -> From:
     said = request.WhichOneof("from")
     if said == "after":
-        return From(after=_position(request.after))
+        return From(after=lsn_of(request.after))
     if said == "upto":
-        return From(upto=_position(request.upto))
+        return From(upto=lsn_of(request.upto))
     return From(upto_us=request.upto_us) if said == "upto_us" else From()
 
 
@@ -182,10 +184,10 @@ def _description(place: LogPlace, *, may_read: bool) -> Any:
         ledger_list=place.ledger_list,
         password=place.password if may_read else b"",
         directory=place.directory,
-        base=_lsn(place.base),
+        base=lsn_message(place.base),
         snapshot_url=place.snapshot_url,
         nodes=[
-            logs_pb2.LogNode(node=one.node, grpc=one.grpc, state=one.state, applied=_lsn(one.applied))
+            logs_pb2.LogNode(node=one.node, grpc=one.grpc, state=one.state, applied=lsn_message(one.applied))
             for one in place.nodes
         ],
         leader=place.leader,
@@ -204,7 +206,7 @@ def _table(served: Served, name: str) -> Any:
     table = store.catalog.table_named(name)
     if table is None:
         raise SqlError("42P01", f'relation "{name}" does not exist')
-    return logs_pb2.TableDescription(definition=encode_table(table).decode(), lsn=_lsn(store.applied))
+    return logs_pb2.TableDescription(definition=encode_table(table).decode(), lsn=lsn_message(store.applied))
 
 
 def _seconds(lease_s: float) -> float:
@@ -212,13 +214,5 @@ def _seconds(lease_s: float) -> float:
     return min(max(lease_s if lease_s > 0 else DEFAULT_S, _LEAST_LEASE_S), MAX_LEASE_S)
 
 
-def _position(lsn: Any) -> LSN:
-    return LSN(lsn.ledger_id, lsn.entry_id)
-
-
-def _lsn(lsn: LSN) -> Any:
-    return common_pb2.Lsn(ledger_id=lsn.ledger_id, entry_id=lsn.entry_id)
-
-
 def _snapshot(one: PublishedAt) -> Any:
-    return logs_pb2.PublishedSnapshot(url=one.url, lsn=_lsn(one.lsn), time_us=one.time_us)
+    return logs_pb2.PublishedSnapshot(url=one.url, lsn=lsn_message(one.lsn), time_us=one.time_us)

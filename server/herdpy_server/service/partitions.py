@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
+from herdpy.rpc.positions import lsn_message
 from herdpy_server.copy.arrow import ArrowWriter
 from herdpy_server.service.calls import going_down, not_there, reached, too_many
 from herdpy_server.service.leases import Leases, finished
@@ -358,7 +359,7 @@ class PartitionsService(partitions_pb2_grpc.PartitionsServicer):
         schema = b"" if request.tables else _schema(plan.pieces[0].table, plan.pieces[0].positions)
         return partitions_pb2.PartitionPlan(
             id=plan.id,
-            lsn=common_pb2.Lsn(ledger_id=plan.lsn.ledger_id, entry_id=plan.lsn.entry_id),
+            lsn=lsn_message(plan.lsn),
             lease=self._lease(plan),
             partitions=[
                 partitions_pb2.Partition(ticket=plan.ticket(number), rows=one.range.rows)

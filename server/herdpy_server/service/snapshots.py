@@ -26,6 +26,7 @@ from google_crc32c import value as crc32c
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, snapshots_pb2, snapshots_pb2_grpc
+from herdpy.rpc.positions import lsn_message
 from herdpy_server.service.calls import going_down, reached, too_many
 from herdpy_server.service.leases import DEFAULT_S, Leases, finished
 from herdpy_server.serving.node import ServedNode
@@ -256,10 +257,9 @@ class SnapshotsService(snapshots_pb2_grpc.SnapshotsServicer):
             leases.left(one)
 
     def _described(self, one: Stored) -> Any:
-        ledger, entry = one.lsn
         return snapshots_pb2.Snapshot(
             id=one.id,
-            lsn=common_pb2.Lsn(ledger_id=ledger, entry_id=entry),
+            lsn=lsn_message(one.lsn),
             size_bytes=one.manifest.nbytes,
             xxh3_128=one.manifest.checksum,
             store_uuid=one.manifest.uuid,

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log.lsn import LSN, START
-from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
+from herdpy.rpc import logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
+from herdpy.rpc.positions import lsn_message, lsn_of
 from herdpy_spark import log
 from herdpy_spark.access import (
     CALL_TIMEOUT_S,
@@ -176,7 +177,7 @@ def lease_log(servers: TablespaceServers, at: LSN | int | None, lease_s: float) 
         tablespace=servers.tablespace, lease_s=max(lease_s, 1.0), purpose=_PURPOSE
     )
     if isinstance(at, LSN):
-        request.upto.CopyFrom(common_pb2.Lsn(ledger_id=at.ledger_id, entry_id=at.entry_id))
+        request.upto.CopyFrom(lsn_message(at))
     elif at is not None:
         request.upto_us = at
 
@@ -194,7 +195,7 @@ def lease_log(servers: TablespaceServers, at: LSN | int | None, lease_s: float) 
             if error.sqlstate.startswith("42"):  # the role, or the tablespace
                 raise
             # No snapshot is as old, but the log itself may be.
-            request.after.CopyFrom(common_pb2.Lsn(ledger_id=START.ledger_id, entry_id=START.entry_id))
+            request.after.CopyFrom(lsn_message(START))
     return None
 
 
@@ -445,7 +446,7 @@ def _planned(servers: TablespaceServers, request: Any, lease_s: float) -> Replic
     request.lease_s = lease_s
     newest = servers.newest(described)
     if newest > START:
-        request.reached.CopyFrom(common_pb2.Lsn(ledger_id=newest.ledger_id, entry_id=newest.entry_id))
+        request.reached.CopyFrom(lsn_message(newest))
 
     def plan(channel: grpc.Channel, place: GrpcAddress) -> ReplicaRows:
         stub: Any = partitions_pb2_grpc.PartitionsStub(channel)
@@ -453,7 +454,7 @@ def _planned(servers: TablespaceServers, request: Any, lease_s: float) -> Replic
         return ReplicaRows(
             place,
             made.id,
-            LSN(made.lsn.ledger_id, made.lsn.entry_id),
+            lsn_of(made.lsn),
             tuple(one.encode() for one in made.definitions),
             tuple(one.ticket for one in made.partitions),
             lease_s,

@@ -9,8 +9,9 @@ from typing import Any
 import grpc
 
 from herdpy.log.lsn import LSN
-from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
+from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
+from herdpy.rpc.positions import lsn_message
 from herdpy_spark.access import CALL_TIMEOUT_S, AccessError, TablespaceServers
 
 _log = logging.getLogger("herdpy.spark.feed")
@@ -80,14 +81,14 @@ class FeedLease:
                 request = logs_pb2.LeaseLogRequest(
                     tablespace=self._servers.tablespace, lease_s=self._lease_s, purpose=self._purpose
                 )
-                request.after.CopyFrom(_lsn(after))
+                request.after.CopyFrom(lsn_message(after))
                 self._made = self._call("Lease", request)
         except AccessError as error:
             _log.warning("the log is not retained for the stream: %s", error, extra={"after": str(after)})
 
     def _renewal(self, made: Any, after: LSN) -> Any:
         request = logs_pb2.RenewLogLeaseRequest(id=made.id, tablespace=made.tablespace, lease_s=self._lease_s)
-        request.after.CopyFrom(_lsn(after))
+        request.after.CopyFrom(lsn_message(after))
         return request
 
     def _call(self, method: str, request: Any) -> Any:
@@ -96,7 +97,3 @@ class FeedLease:
             return getattr(stub, method)(request, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
 
         return self._servers.call(do)
-
-
-def _lsn(lsn: LSN) -> Any:
-    return common_pb2.Lsn(ledger_id=lsn.ledger_id, entry_id=lsn.entry_id)

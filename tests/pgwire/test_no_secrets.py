@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from herdpy.logging_lines import JsonFormatter, TextFormatter
 from herdpy_server.config.sections import AuditSection
 from herdpy_server.process.audit import AuditLog
-from herdpy_server.process.logs import JsonFormatter, TextFormatter
 from herdpy_server.process.statements import StatementStatistics
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.wire import SYNC, Wire, bind, execute, parse, query

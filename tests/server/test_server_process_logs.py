@@ -12,7 +12,8 @@ import sys
 import psycopg
 import pytest
 
-from herdpy_server.process.logs import JsonFormatter, Logs, TextFormatter
+from herdpy.logging_lines import JsonFormatter, TextFormatter
+from herdpy_server.process.logs import Logs
 from herdpy_server.process.statements import BUCKETS_S, StatementStatistics, kind_of, shown
 from herdpy_sql.errors import SqlError
 

@@ -271,8 +271,9 @@ class Options:
                     "CREATE TEMPORARY VIEW ... USING herdpy OPTIONS (...), or by herdpy_spark.attach"
                 )
             if one is None:
-                near = nearest(name.lower(), known)
-                meant = f"; is {known[near].metadata['option'].name} meant?" if near else ""
+                here = {one.name.lower(): one.name for one, _ in definitions() if not use or use in one.uses}
+                near = nearest(name.lower(), here)
+                meant = f"; is {here[near]} meant?" if near else ""
                 raise OptionError(f"the option {name} is not known: {_listed(use)}{meant}")
             definition: Definition = one.metadata["option"]
             if use is not None and use not in definition.uses:

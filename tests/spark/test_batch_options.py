@@ -29,6 +29,26 @@ def test_an_option_that_is_not_known_is_told_with_those_that_are():
 
 
 @pytest.mark.parametrize(
+    ("use", "given", "meant"),
+    [
+        ("read", "colums", "columns"),
+        ("write", "loadid2", "loadId"),
+        ("stream", "maxEntriesPerTriger", "maxEntriesPerTrigger"),
+        (None, "snapshots", "snapshot"),
+    ],
+)
+def test_the_nearest_option_of_the_same_call_is_named(use, given, meant):
+    with pytest.raises(OptionError, match=rf"the option {given} is not known: .*; is {meant} meant\?"):
+        Options.parse({**TABLE, given: "a"}, use)
+
+
+def test_an_option_of_another_call_is_not_what_is_meant():
+    with pytest.raises(OptionError) as caught:
+        Options.parse({**TABLE, "loadid2": "a"}, "read")
+    assert "meant" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("latest", "latest"),

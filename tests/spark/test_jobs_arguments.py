@@ -73,6 +73,12 @@ def _words(line: str) -> list[str]:
         (["export", "--table", "t"], "required: --to"),
         (["export", "--table", "t", "--query", "SELECT 1", "--to", "x"], "not allowed with"),
         (["export", "--table", "t", "--to", "x"], "--url is missing"),
+        (["export", "--table", "t", "--to", "x", "--colums", "a"], "Is --columns meant?"),
+        (["bulk-load", "--table", "t", "a.csv", "--quarantaine=b"], "Is --quarantine meant?"),
+        (["changes", "--table", "t", "--format", "json", "--availablenow"], "Is --available-now meant?"),
+        (["verify", "--export", "x", "--file-only"], "Is --files-only meant?"),
+        (["archive", "--to", "x", "--allow-gaps"], "Is --allow-gap meant?"),
+        (["archive", "--to", "x", "--zzz"], "herdpy spark archive --help lists them"),
         (
             ["export", "--query", "SELECT 1", "--to", "x", "--incremental"],
             "an incremental export has no --query",

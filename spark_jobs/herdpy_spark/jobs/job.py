@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from herdpy.options import nearest
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -94,8 +96,11 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are raised."""
 
     def error(self, message: str) -> Any:
-        """Raise UsageError."""
-        raise UsageError(message, hint=f"{self.prog} --help lists them.")
+        """Raise UsageError; of an argument that is not known it says which one is near."""
+        unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+        near = nearest(unknown[1], self._option_string_actions) if unknown else None
+        meant = f"Is {near} meant? " if near else ""
+        raise UsageError(message, hint=f"{meant}{self.prog} --help lists them.")
 
 
 def job_parser(job: SparkJob) -> argparse.ArgumentParser:

@@ -32,6 +32,7 @@ from herdpy_spark.batch.rows import (
 )
 from herdpy_spark.batch.strides import Strides
 from herdpy_spark.directory import publish
+from herdpy_spark.lines import task_lines
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
 from herdpy_spark.types import spark_schema, to_spark
@@ -233,6 +234,10 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See Spark. SqlError for what the condition meets, LapsedError when the lease was over."""
+        found = self._read(partition)
+        yield from task_lines("read rows", found, table=self._selection.table.name, position=str(self.lsn))
+
+    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         selection = self._selection
         table = selection.table
         types = [table.columns[table.positions[name]].type for name in self._schema.names]
@@ -262,6 +267,9 @@ class QueryReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See Spark. Errors as of a table."""
+        yield from task_lines("read a query's rows", self._run(), position=str(self.lsn))
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
         types = [type_ for _, type_ in self._query.columns(self._rows.definitions)]
         with self._rows.held():
             for batch in self._query.run(self._rows):

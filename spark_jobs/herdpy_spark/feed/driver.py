@@ -193,6 +193,10 @@ class FeedDriver:
         shapes: the columns of the stream.
         on_trimmed: "error", or "snapshot": where changes are gone the table's rows take their place.
         partitions: the most tasks of a batch; None: as many as are of use.
+
+    Attributes:
+        newest: the end of the log when the newest batch was planned, of whole transactions.
+        behind: how many entries of the log were after that batch then.
     """
 
     def __init__(
@@ -213,6 +217,7 @@ class FeedDriver:
         self._planned: tuple[LSN, LSN, SkimmedBatch] | None = None
         self._target: LSN | None = None
         self.newest: LSN | None = None
+        self.behind: int | None = None
 
     def first(self, starting: Position) -> Offset:
         """Where a new stream begins.
@@ -247,12 +252,15 @@ class FeedDriver:
             self._check_log(start, state)
             end = self._end(ledgers)
             if start.lsn < state.base:
-                return self._after_snapshot(start, state, end)
-            if end <= start.lsn:
-                return start
-            batch = self._skim(ledgers, start, end, most_entries)
-            self._planned = (start.lsn, batch.offset_lsn, batch)
-            return Offset.of(batch.offset_lsn, state.log_id, batch.table)
+                found = self._after_snapshot(start, state, end)
+            elif end <= start.lsn:
+                found = start
+            else:
+                batch = self._skim(ledgers, start, end, most_entries)
+                self._planned = (start.lsn, batch.offset_lsn, batch)
+                found = Offset.of(batch.offset_lsn, state.log_id, batch.table)
+            self.behind = entries_between(state, found.lsn, self.newest or end)
+            return found
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[StretchTask | SnapshotTask]:
         """What tasks read for the batch."""
@@ -375,6 +383,17 @@ class FeedDriver:
         except NoSuchTableError:
             return [SnapshotTask(at, None, 0)]
         return [SnapshotTask(at, plan, number) for number in range(len(plan.ranges))]
+
+
+def entries_between(state: LedgerListState, after: LSN, upto: LSN) -> int:
+    """How many entries the log has after one position, up to another."""
+    count = 0
+    for ledger in state.ledgers:
+        if after.ledger_id <= ledger.ledger_id <= upto.ledger_id:
+            first = after.entry_id + 1 if ledger.ledger_id == after.ledger_id else 0
+            last = upto.entry_id if ledger.ledger_id == upto.ledger_id else ledger.last_entry_id
+            count += max(0, last + 1 - first)
+    return count
 
 
 def describe(database: SparkDatabase, name: str) -> Described | None:

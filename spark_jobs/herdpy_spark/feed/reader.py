@@ -61,9 +61,12 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """How far the log goes, for the query's progress."""
-        newest = self._driver.newest if self._driver is not None else None
-        return None if newest is None else {"ledger": newest.ledger_id, "entry": newest.entry_id}
+        """How far the log goes, and how many entries that is beyond the batch, for the query's progress."""
+        driver = self._driver
+        if driver is None or driver.newest is None:
+            return None
+        newest = driver.newest
+        return {"ledger": newest.ledger_id, "entry": newest.entry_id, "entriesBehind": driver.behind}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The query ends at what is confirmed now."""

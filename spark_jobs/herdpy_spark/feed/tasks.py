@@ -27,6 +27,7 @@ from herdpy_spark.feed.changes import (
 )
 from herdpy_spark.feed.driver import SnapshotTask, StretchTask
 from herdpy_spark.feed.table import FollowedTable, Shapes
+from herdpy_spark.lines import task_lines
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.history import MAX_MESSAGE_BYTES
 from herdpy_spark.log.ledgers import LogLedgers, opened
@@ -60,8 +61,13 @@ _PARTITION_BITS = 40  # of positions: rows of a state have no order, and each ha
 
 def read_task(task: StretchTask | SnapshotTask, shapes: Shapes) -> Iterator[pa.RecordBatch]:
     """As ``read_changes``, the batches alone."""
-    for found in read_changes(task, shapes):
-        yield found.batch
+    batches = (found.batch for found in read_changes(task, shapes))
+    if isinstance(task, SnapshotTask):
+        yield from task_lines("read a state", batches, position=str(task.at))
+    else:
+        stretch = task.stretch
+        fields = {"table": task.table, "position": str(stretch.after), "upto": str(stretch.upto)}
+        yield from task_lines("read changes", batches, **fields)
 
 
 def read_changes(task: StretchTask | SnapshotTask, shapes: Shapes) -> Iterator[TableChanges]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy.log.entry import FIRST, LAST, LogEntry, LoggedTransaction, encode_entry, encode_part
 from herdpy.log.lsn import LSN
 from herdpy.log.records import LoadBatch
+from herdpy_spark.lines import task_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,8 +132,11 @@ def frame_of(spark: Any, address: LogAddress, wanted: list[Closed]) -> Any:
                 if rows:
                     yield _batch(pyarrow, arrow, rows)
 
+    def with_lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from task_lines("copy ledgers", read(batches))
+
     numbers = spark.range(0, len(wanted), 1, len(wanted))
-    return numbers.mapInArrow(read, schema)
+    return numbers.mapInArrow(with_lines, schema)
 
 
 def _batch(arrow: Any, schema: Any, rows: list[tuple[Any, ...]]) -> Any:

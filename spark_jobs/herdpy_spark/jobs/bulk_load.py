@@ -29,6 +29,7 @@ from herdpy_spark.jobs.job import (
     source_options,
 )
 from herdpy_spark.jobs.running import main
+from herdpy_spark.jobs.steps import step
 from herdpy_sql.staged import staged_positions
 
 if TYPE_CHECKING:
@@ -159,10 +160,11 @@ def run(this: JobRun) -> None:
         wanted = wanted.repartition(arguments.partitions)
     this.note(f"loading into {arguments.table} as {load_id}")
     writer = wanted.write.format("herdpy").options(**options, loadId=load_id)
-    if arguments.mode == "overwrite":
-        writer.mode("overwrite").save()
-    else:
-        writer.option("mode", arguments.mode).mode("append").save()
+    with step(this.spark, f"stage and publish the rows as {load_id}"):
+        if arguments.mode == "overwrite":
+            writer.mode("overwrite").save()
+        else:
+            writer.option("mode", arguments.mode).mode("append").save()
     this.note(f"loaded: {_outcome(this, options, load_id, wanted.columns)}")
 
 
@@ -203,7 +205,8 @@ def _without_bad(this: JobRun, fitting: DataFrame, load_id: str) -> DataFrame:
     arguments = this.arguments
     fitting = fitting.persist()
     aside = loading.bad(fitting)
-    bad = aside.count()
+    with step(this.spark, "look for bad rows"):
+        bad = aside.count()
     place = f"{for_spark(arguments.quarantine).rstrip('/')}/{load_id}"
     this.report["bad"] = bad
     if bad:

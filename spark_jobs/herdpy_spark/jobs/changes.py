@@ -139,8 +139,10 @@ def _await(this: JobRun, query: StreamingQuery) -> None:
             if one["batchId"] > shown:
                 shown = one["batchId"]
                 rows += one["numInputRows"]
+                behind = _entries_behind(one["sources"][0])
+                this.report["behind"] = behind
                 if one["numInputRows"]:
-                    this.note(f"batch {shown}: {one['numInputRows']:,} changes")
+                    this.note(f"batch {shown}: {one['numInputRows']:,} changes; {behind:,} entries behind")
         this.report |= {"changes": rows, "batches": shown + 1}
         if over:
             return
@@ -168,6 +170,13 @@ def messages(feed: DataFrame) -> DataFrame:
     # What is NULL is said: a message without a column would mean another table.
     options = {"ignoreNullFields": "false", **TIMES}
     return feed.select(sql.to_json("key", options).alias("key"), sql.to_json(value, options).alias("value"))
+
+
+def _entries_behind(source: Any) -> int:
+    """How many entries of the log were after the batch when it was planned."""
+    offset = source["latestOffset"]
+    found = json.loads(offset) if isinstance(offset, str) else offset
+    return int(found["entriesBehind"]) if found else 0
 
 
 def _position_text(offset: Any) -> str | None:

@@ -152,6 +152,11 @@ def job_parser(job: SparkJob) -> argparse.ArgumentParser:
     )
     this.add_argument("--report", metavar="FILE", help="write what was done as JSON; - is standard output")
     this.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    this.add_argument(
+        "--log-json",
+        action="store_true",
+        help="progress, errors and what tasks do as lines of JSON with the run's id, on standard error",
+    )
     return made
 
 
@@ -162,15 +167,21 @@ def source_options(arguments: argparse.Namespace) -> dict[str, str]:
     found = {"url": arguments.url}
     if arguments.user:
         found["user"] = arguments.user
-    password = os.environ.get(PASSWORD_VARIABLE)
-    if arguments.password_file is not None:
-        try:
-            password = arguments.password_file.read_text().partition("\n")[0]
-        except OSError as error:
-            raise UsageError(f"--password-file: {error}") from None
-    if password:
+    if arguments.password_file is not None and not os.access(arguments.password_file, os.R_OK):
+        raise UsageError(f"--password-file: {arguments.password_file} cannot be read")
+    if password := password_of(arguments):
         found["password"] = password
     return found
+
+
+def password_of(arguments: argparse.Namespace) -> str | None:
+    """The role's password: the file's first line, or the variable's; None: there is none, or no such file."""
+    if arguments.password_file is None:
+        return os.environ.get(PASSWORD_VARIABLE)
+    try:
+        return str(arguments.password_file.read_text().partition("\n")[0])
+    except OSError:
+        return None
 
 
 def shown_url(url: str) -> str:

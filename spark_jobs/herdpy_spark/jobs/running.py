@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from herdpy import __version__
-from herdpy_spark.jobs import JOBS
+from herdpy_spark.jobs import JOBS, steps
 from herdpy_spark.jobs.job import (
     DONE,
     FAILED,
@@ -35,6 +35,7 @@ from herdpy_spark.jobs.job import (
     UsageError,
     job_parser,
 )
+from herdpy_spark.jobs.output import JobOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,19 +124,13 @@ INTERVAL_S = 3.0
 
 
 class JobProgress:
-    """Lines on standard error, unless ``quiet``."""
+    """How far the stages of Spark are, as lines of the job, unless ``quiet``."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, output: JobOutput, *, quiet: bool) -> None:
+        self._output = output
         self._quiet = quiet
-        self._began = time.monotonic()
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
-
-    def note(self, text: str) -> None:
-        """Show a line, with the seconds since the beginning."""
-        if not self._quiet:
-            sys.stderr.write(f"[{time.monotonic() - self._began:6.1f} s] {text}\n")
-            sys.stderr.flush()
 
     def watch(self, spark: SparkSession) -> None:
         """Show how far the session's stages are, whenever that has changed."""
@@ -156,7 +151,7 @@ class JobProgress:
             )
             if text and text != shown:
                 shown = text
-                self.note(text)
+                self._output.note(text)
 
     def __enter__(self) -> Self:
         return self
@@ -211,35 +206,47 @@ def main(job: SparkJob, argv: Sequence[str] | None = None) -> int:
 
 def _run(job: SparkJob, parsed: Any, report: dict[str, Any]) -> int:
     ours: list[SparkSession] = []
-    progress = JobProgress(quiet=parsed.quiet)
+    others: list[SparkSession] = []
+    output = JobOutput(job.name, parsed, report)
+    progress = JobProgress(output, quiet=parsed.quiet)
 
     def session() -> SparkSession:
         found, made = open_session(parsed, job.name)
-        if made:
-            ours.append(found)
+        (ours if made else others).append(found)
+        steps.begin_job(found, job_title(job.name, parsed))
+        output.share(found)
         progress.watch(found)
         return found
 
     try:
         with progress:
-            job.run(JobRun(parsed, report, progress.note, session))
+            job.run(JobRun(parsed, report, output.note, session))
     except KeyboardInterrupt:
-        _print_note("interrupted")
+        output.interrupted()
         report["error"] = {"message": "interrupted"}
         return INTERRUPTED
     except JobError as error:
         report["error"] = {"message": error.message, "hint": error.hint}
-        _print_note(f"error: {error.message}" + (f"\nHINT:  {error.hint}" if error.hint else ""))
+        output.error(error.message, error.hint)
         return error.code
     except Exception as error:  # noqa: BLE001 - the edge of the program: whatever it was is shown and reported
         message = said(error)
         report["error"] = {"message": message, "type": type(error).__name__}
-        _print_note(f"error: {message}")
+        output.error(message)
         return FAILED
     finally:
+        for one in others:
+            steps.end_job(one)
         for one in ours:
             one.stop()
     return DONE
+
+
+def job_title(name: str, arguments: argparse.Namespace) -> str:
+    """What the run is called in Spark's UI: of which table, or which export."""
+    given = (getattr(arguments, what, None) for what in ("table", "export", "query", "to"))
+    subject = next((text for text in given if text), "")
+    return f"herdpy {name} of {subject}" if subject else f"herdpy {name}"
 
 
 def said(error: BaseException) -> str:

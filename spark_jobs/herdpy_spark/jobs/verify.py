@@ -27,6 +27,7 @@ from herdpy_spark.jobs.exporting.rows import (
 from herdpy_spark.jobs.exporting.task_files import row_files
 from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, count, given, shown_url, source_options
 from herdpy_spark.jobs.running import main
+from herdpy_spark.jobs.steps import step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,7 +79,8 @@ def run(this: JobRun) -> None:
     if this.dry:
         this.report["plan"] = {"files": len(manifest.files), "rows": manifest.fingerprint.rows}
         return
-    damaged = damaged_files(this, generations, manifest)
+    with step(this.spark, "read the files"):
+        damaged = damaged_files(this, generations, manifest)
     this.report |= {"damaged_files": damaged, "fingerprint": asdict(manifest.fingerprint)}
     if damaged:
         raise JobError(
@@ -154,7 +156,8 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
         raise JobError("the export is of another database: their logs have different identities")
     with database.pinned(this.spark, manifest.selection, reading) as pinned:
         try:
-            found = fingerprint(pinned.frame)
+            with step(this.spark, f"read the table at {pinned.lsn}"):
+                found = fingerprint(pinned.frame)
         except Exception as error:
             raise JobError(f"the table cannot be read at {manifest.lsn}: {error}", hint=_HINT) from error
         equal = found == manifest.fingerprint
@@ -164,7 +167,8 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
             return
         names = [one.path for one in manifest.files]
         stored = _files(generations, manifest).read(this.spark, names, schema_of(manifest))
-        shown = differences(pinned.frame, stored, manifest.key, arguments.show)
+        with step(this.spark, "find what differs"):
+            shown = differences(pinned.frame, stored, manifest.key, arguments.show)
     this.report["differences"] = shown
     for one in shown:
         this.note(f"{one['which']}: {one['row']}")

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from herdpy_spark.access import find
+from herdpy_spark.lines import task_lines
 from herdpy_spark.options import OptionError, Options
 from herdpy_spark.workers import freeze_worker
 from herdpy_spark.writing.conforming import matched
@@ -88,7 +89,9 @@ class LoadWriter(DataSourceArrowWriter):
         partition, attempt = context.partitionId(), context.taskAttemptId()
         if isinstance(self._plan, WriteOutcome):
             return TaskRows(partition, attempt)
-        rows = stage(self._plan, iterator, partition, attempt, carried_bytes=carried_bytes(partition))
+        plan = self._plan
+        given = task_lines("stage rows", iterator, table=plan.table, load_id=plan.load_id)
+        rows = stage(plan, given, partition, attempt, carried_bytes=carried_bytes(partition))
         freeze_worker()
         return rows
 

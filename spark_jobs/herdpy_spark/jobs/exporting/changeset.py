@@ -34,6 +34,7 @@ from herdpy_spark.jobs.exporting.task_files import (
     row_files,
 )
 from herdpy_spark.jobs.job import JobError
+from herdpy_spark.jobs.steps import step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -78,8 +79,9 @@ def stretch(
         batches[number] = files.write(batch, f"{scratch}/batch-{number}")
 
     try:
+        stream = feed.writeStream.queryName(f"herdpy changes of {options['table']} after {after}, {run_id}")
         with _checkpoint(at, scratch) as checkpoint:
-            upto = _kept(feed.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint), after)
+            upto = _kept(stream.foreachBatch(keep).option("checkpointLocation", checkpoint), after)
         names = [name for number in sorted(batches) for name in batches[number]]
         yield ExportStretch(upto, files.read(spark, names, schema))
     finally:
@@ -231,9 +233,11 @@ class FileWriter:
         place.remove(directory)  # of an earlier try of this run
         seen = Observation()
         arranged = self._files.arranged(frame, key)
-        names = self._files.write(arranged.observe(seen, *aggregates(frame.schema)), directory)
-        sent = from_row(seen.get)
-        files = self._read_again(directory, names, frame.schema)
+        with step(self._spark, "write the files"):
+            names = self._files.write(arranged.observe(seen, *aggregates(frame.schema)), directory)
+            sent = from_row(seen.get)
+        with step(self._spark, "read the files again"):
+            files = self._read_again(directory, names, frame.schema)
         held = sum((one.fingerprint for one in files), Fingerprint())
         if held != sent:
             raise JobError(
@@ -279,7 +283,8 @@ class FileWriter:
         read = _only(schema, keys) if previous.file_format == PARQUET else schema
         stored = self._files.read(self._spark, [one.path for one in previous.files], read, path=True)
         hit = stored.join(rows.select(*map(quoted, keys)), keys, "left_semi").select(FILE_PATH).distinct()
-        names = {self._files.named(row[FILE_PATH]) for row in hit.collect()}
+        with step(self._spark, "find files with changed keys"):
+            names = {self._files.named(row[FILE_PATH]) for row in hit.collect()}
         written = {partition_of(name) for name in names} | self._partitions(arrived)
         return tuple(
             one

@@ -86,7 +86,7 @@ def python(code, **environment):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ spark = builder.getOrCreate()
 service = getattr(spark._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
 port = getattr(service, "MODULE$").localPort()
 client = [sys.executable, sys.argv[1], sys.argv[2], f"sc://127.0.0.1:{port}"]
-done = subprocess.run(client, timeout=400)
+done = subprocess.run(client, timeout=800)
 spark.stop()
 sys.exit(done.returncode)
 """
@@ -139,6 +139,7 @@ os._exit(0)  # the client would wait minutes for a session that it has closed
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1000)
 def test_sessions_of_spark_connect(tmp_path):
     path = tmp_path / "db"
     with herdpy.connect(str(path), autocommit=True) as connection:

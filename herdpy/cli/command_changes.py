@@ -43,8 +43,8 @@ _FromOption = Annotated[
     str,
     typer.Option(
         "--from",
-        metavar="earliest|latest|LSN|TIME",
-        help="Where to begin, if the target has nothing yet.",
+        metavar="earliest|latest|snapshot|LSN|TIME",
+        help="Where to begin, if the target has nothing yet; snapshot: with the rows as they are now.",
     ),
 ]
 _FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on as changes are committed.")]
@@ -52,6 +52,13 @@ _FormatOption = Annotated[ChangesFormat, typer.Option("--format", help="What a m
 _ToOption = Annotated[
     str | None,
     typer.Option("--to", metavar="FILE|kafka://HOST:PORT/TOPIC", help="Standard output, if not given."),
+]
+_ToTableOption = Annotated[
+    str | None,
+    typer.Option("--to-table", metavar="URL", help="A database whose table is to follow this one."),
+]
+_IntoOption = Annotated[
+    str | None, typer.Option("--into", metavar="NAME", help="The table's name there; the same, if not given.")
 ]
 _RegistryOption = Annotated[
     str | None, typer.Option("--registry", metavar="URL", help="The schema registry, for avro.")
@@ -79,6 +86,8 @@ def changes_command(
     follow: _FollowOption = False,
     form: _FormatOption = ChangesFormat.JSON,
     to: _ToOption = None,
+    to_table: _ToTableOption = None,
+    into: _IntoOption = None,
     registry: _RegistryOption = None,
     name: _NameOption = None,
     on_trimmed: _OnTrimmedOption = OnTrimmed.ERROR,
@@ -95,6 +104,7 @@ def changes_command(
       herdpy changes ./shop --table orders
       herdpy changes herdpy://db1/shop --table orders --from latest --follow
       herdpy changes herdpy://db1/shop --table app.orders --to orders.jsonl --format debezium
+      herdpy changes herdpy://db1/shop --table orders -f --from snapshot --to-table ./copy
       herdpy changes @shop --table orders -f --format debezium --to kafka://kafka1:9092/orders
       herdpy changes herdpy+zk://zk1/herdpy --table orders -f --to kafka://kafka1:9092/orders \\
           --format avro --registry http://registry:8081
@@ -122,6 +132,8 @@ def changes_command(
         starting=begin,
         form=form.value,
         to=to,
+        to_table=None if to_table is None else _database_of(to_table),
+        into=into,
         registry=registry,
         name=name,
         on_trimmed=on_trimmed.value,
@@ -135,8 +147,14 @@ def changes_command(
         raise CliError(str(error), code=USAGE) from error
     except (MessagesError, AccessError, LogError) as error:
         raise CliError(str(error)) from error
-    if to is not None:
+    if to is not None or to_table is not None:
         print_note(f"{run.messages:,} messages, up to {run.position}")
+
+
+def _database_of(text: str) -> str:
+    """What the driver connects to; CliError where the text names no database."""
+    target = parse(spelled_out(text) or text, servers=True)
+    return target.url if target.is_remote else str(target.path)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from herdpy_spark.feed.driver import newest_table
 from herdpy_spark.options import OptionError, Options
 
 KAFKA = "kafka://"
+SNAPSHOT = "snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,12 @@ class ChangesRequest:
 
     Attributes:
         url, user, password: of the database; the two where the URL has none.
-        starting: earliest, latest, an LSN or a time, where the target has nothing yet.
+        starting: earliest, latest, snapshot (the table's rows first), an LSN or a time, where the target has
+            nothing yet.
         form: json, debezium or avro.
         to: a file, ``kafka://...``, or None for standard output.
+        to_table: URL of a database whose table is to have the rows; then ``form`` and ``to`` mean nothing.
+        into: the table's name there; None: the followed one's.
         registry: of Avro schemas.
         name: what topics and Avro's names begin with; None: the tablespace.
         forever: whether to go on when everything is read.
@@ -50,6 +54,8 @@ class ChangesRequest:
     on_trimmed: str
     lease: str | None
     forever: bool
+    to_table: str | None = None
+    into: str | None = None
 
 
 def follow(request: ChangesRequest, stop: threading.Event, warn: Callable[[str], None]) -> Follower:
@@ -61,6 +67,10 @@ def follow(request: ChangesRequest, stop: threading.Event, warn: Callable[[str],
     """
     if (request.form == "avro") != (request.registry is not None):
         raise OptionError("--registry is for --format avro, which needs it")
+    if request.to_table is None and request.into is not None:
+        raise OptionError("--into is for --to-table")
+    if request.to_table is not None and (request.to is not None or request.form != "json"):
+        raise OptionError("--to-table takes no --to and no --format")
     options = _options(request)
     database = find(options)
     assert options.table is not None
@@ -70,7 +80,14 @@ def follow(request: ChangesRequest, stop: threading.Event, warn: Callable[[str],
     name = request.name or address.tablespace
     topic = f"{name}.{options.table if table is None else f'{table.schema}.{table.name}'}"
     identity = {"table": options.table, "tablespace": address.tablespace, "format": request.form}
-    form, sink = _parts(request, name, address.tablespace, topic, identity)
+    if request.to_table is not None:
+        from herdpy_spark.cdc.table_sink import ChangesTable
+
+        own = identity | {"log": address.log_id}
+        form: ChangeFormat = JsonLines()
+        sink: ChangesSink = ChangesTable(request.to_table, request.into or options.table, table, own)
+    else:
+        form, sink = _parts(request, name, address.tablespace, topic, identity)
     try:
         if table is None and sink.position() is None and not request.forever:
             raise OptionError(f'there is no table "{options.table}" now; --follow waits for it')
@@ -97,6 +114,7 @@ def _follower(
         form,
         sink,
         starting=options.starting,
+        with_rows=request.starting == SNAPSHOT,
         on_trimmed=options.on_trimmed,
         lease_s=options.lease_s,
         warn=warn,
@@ -107,7 +125,7 @@ def _options(request: ChangesRequest) -> Options:
     given = {
         "url": request.url,
         "table": request.table,
-        "startingOffsets": request.starting,
+        "startingOffsets": "latest" if request.starting == SNAPSHOT else request.starting,
         "onTrimmed": request.on_trimmed,
     }
     if request.user is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from herdpy.backoff import Backoff
@@ -17,11 +17,12 @@ from herdpy.log.lsn import LSN
 from herdpy_spark.access import AccessError, SparkDatabase
 from herdpy_spark.cdc.messages import ChangeFormat, Message
 from herdpy_spark.cdc.sinks import ChangesSink
-from herdpy_spark.feed.driver import FeedDriver, Offset
+from herdpy_spark.feed.driver import FeedDriver, Offset, SnapshotTask, StretchTask
 from herdpy_spark.feed.lease import FeedLease
 from herdpy_spark.feed.table import AdaptingShape
 from herdpy_spark.feed.tasks import read_changes
 from herdpy_spark.options import Position
+from herdpy_sql.catalog import Table
 
 _MOST_ENTRIES = 2_000
 _IDLE_KEEP_S = 30.0
@@ -33,6 +34,7 @@ class Follower:
 
     Args:
         starting: where to begin where the sink has nothing.
+        with_rows: where the sink has nothing, begin with the table's rows as they are now, in one batch.
         on_trimmed: "error", or "snapshot", as ``FeedDriver`` has it.
         lease_s: for how long the servers keep the log for a run that is stopped.
         warn: shows a line.
@@ -49,6 +51,7 @@ class Follower:
         sink: ChangesSink,
         *,
         starting: Position = "latest",
+        with_rows: bool = False,
         on_trimmed: str = "error",
         lease_s: float,
         warn: Callable[[str], None],
@@ -58,6 +61,7 @@ class Follower:
         self._form = form
         self._sink = sink
         self._starting = starting
+        self._with_rows = with_rows
         self._warn = warn
         self._lease = (
             None if database.servers is None else FeedLease(database.servers, f"changes of {table}", lease_s)
@@ -74,7 +78,7 @@ class Follower:
             SinkError: the sink refuses.
         """
         try:
-            at = self._kept = self._sink.position() or self._driver.first(self._starting)
+            at = self._kept = self._begin()
             self._keep_log()
             if not forever:
                 self._driver.freeze()
@@ -84,6 +88,17 @@ class Follower:
         finally:
             if self._lease is not None:
                 self._lease.close()
+
+    def _begin(self) -> Offset:
+        """Where to go on from; the table's rows are written, if they are to be and are not yet."""
+        at = self._sink.position()
+        if at is not None or not self._with_rows:
+            return at or self._driver.first(self._starting)
+        end, tasks = self._driver.state()
+        if self._lease is not None:
+            self._lease.keep(end.lsn)
+        self._write(self._read(tasks, end.table), end)
+        return end
 
     def _follow(self, at: Offset, forever: bool, stop: threading.Event) -> Offset:
         pauses = Backoff(_POLL_FIRST_S, _POLL_MOST_S)
@@ -120,8 +135,10 @@ class Follower:
         self._keep_log()
 
     def _messages(self, at: Offset, end: Offset) -> Iterator[Message]:
-        known = at.table
-        for task in self._driver.tasks(at, end):
+        return self._read(self._driver.tasks(at, end), at.table)
+
+    def _read(self, tasks: Sequence[StretchTask | SnapshotTask], known: Table | None) -> Iterator[Message]:
+        for task in tasks:
             for table, batch in read_changes(task, self._shapes):
                 known = table or known
                 yield from self._form.messages(batch, known)

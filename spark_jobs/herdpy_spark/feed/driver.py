@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from herdpy.log import START, LogClosedError, LogError, LogTrimmedError
@@ -154,11 +154,13 @@ class SnapshotTask:
         at: where the batch ends.
         plan: how the table is read; None: there was none.
         number: of the plan's partition.
+        is_first: nothing went before the state, and nothing of it needs to go.
     """
 
     at: LSN
     plan: LogPlan | None
     number: int
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,18 @@ class FeedDriver:
                     raise LogTrimmedError(self._trimmed(at, state))
                 return Offset(at, state.log_id)
             return Offset.of(at, state.log_id, self._table_at(ledgers, at))
+
+    def state(self) -> tuple[Offset, Sequence[SnapshotTask]]:
+        """The table as it is now, and where a stream goes on from it.
+
+        Raises:
+            DefinitionUnknownError: it is not known what the table is.
+            LogError: neither the log nor a published snapshot reaches back far enough.
+        """
+        with opened(self._address) as ledgers:
+            at = self._end(ledgers)
+            offset = Offset.of(at, ledgers.state().log_id, self._table_at(ledgers, at))
+        return offset, [replace(one, is_first=True) for one in self._state_tasks(at)]
 
     def freeze(self) -> None:
         """From here on the stream ends at what is confirmed now."""

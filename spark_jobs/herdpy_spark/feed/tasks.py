@@ -83,11 +83,11 @@ def read_changes(task: StretchTask | SnapshotTask, shapes: Shapes) -> Iterator[T
 
 
 def _state(task: SnapshotTask, shapes: Shapes) -> Iterator[TableChanges]:
-    """Rows in place of changes that are gone: all that was there goes, then these come."""
+    """Rows in place of changes that are gone: all that was there goes (unless it is first), then these."""
     origin = Origin(task.at, 0, b"", None)
     table = None if task.plan is None else decode_table(task.plan.definition)
     shape = shapes.at(table)
-    if task.number == 0:
+    if task.number == 0 and not task.is_first:
         block = Block(shape, table)
         block.begin(origin)
         block.event(TRUNCATE, 0, None)

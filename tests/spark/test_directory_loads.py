@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 import herdpy
-from herdpy_spark.writing import begin
+from herdpy_spark.writing import LoadWriter, begin
 from herdpy_spark.writing.conforming import ColumnError
 from herdpy_spark.writing.directory import DirectoryLoads
+from herdpy_spark.writing.gathering import gathered
 from herdpy_spark.writing.plan import LoadError, WriteMode, WriteOutcome
 from herdpy_spark.writing.staging import stage
 
@@ -54,6 +55,22 @@ def test_each_mode(path, tmp_path, mode, after):
     plan, parts = staged(loads, mode, ID=[2, 3], amount=[20, 30])
     loads.publish(plan, parts)
     assert rows(path) == after
+    assert not list((tmp_path / "shop" / "loads").iterdir())
+
+
+def test_rows_that_tasks_carry_share_a_file_until_they_are_published(path, tmp_path):
+    loads = DirectoryLoads(path)
+    plan = begin(loads, "one", "t", WriteMode.UPSERT, SCHEMA)
+    tasks = [
+        stage(plan, batches(ID=[at, 9], amount=[10 * at, at]), at, at + 7, carried_bytes=10_000)
+        for at in (3, 4, 5)
+    ]
+    assert not list((tmp_path / "shop" / "loads").glob("*"))
+    (first, *others) = gathered(plan, tasks)
+    assert len(first.parts) == 1
+    assert not any(one.parts for one in others)
+    LoadWriter(loads, plan).commit(tasks)
+    assert rows(path) == [(1, 1), (2, 2), (3, 30), (4, 40), (5, 50), (9, 5)]
     assert not list((tmp_path / "shop" / "loads").iterdir())
 
 

@@ -34,7 +34,7 @@ def run(server):
         servers = find(options).servers
         loads = ServerLoads(servers.places, servers.tablespace)
 
-        def run(load_id):
+        def run(load_id, carried_bytes=0):
             plan = begin(loads, load_id, "t", WriteMode.APPEND, SCHEMA)
             if isinstance(plan, WriteOutcome):
                 return LoadWriter(loads, plan), []
@@ -44,7 +44,8 @@ def run(server):
                 pa.RecordBatch.from_pydict({"id": list(some), "name": ["x"] * 500}, SCHEMA) for some in ids
             ]
             return LoadWriter(loads, plan), [
-                stage(plan, iter([batch]), n, n) for n, batch in enumerate(batches)
+                stage(plan, iter([batch]), n, n, carried_bytes=carried_bytes)
+                for n, batch in enumerate(batches)
             ]
 
         run.count = lambda: connection.execute("SELECT count(*) FROM t").fetchone()[0]
@@ -60,6 +61,14 @@ def test_rows_are_staged_published_and_not_loaded_again(run):
     again, nothing = run("first")
     again.commit(nothing)
     assert run.count() == 1000
+
+
+def test_rows_that_tasks_carry_are_sent_by_the_driver(run, server):
+    writer, messages = run("carried", carried_bytes=100_000)
+    assert not any(one.parts for one in messages)
+    writer.commit(messages)
+    assert run.count() == 1000
+    assert not list((server.data / "loads").glob("*/*"))
 
 
 def test_an_abort_removes_the_files(run, server):

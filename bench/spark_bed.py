@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TABLE = "id BIGINT PRIMARY KEY, a INTEGER, b DOUBLE PRECISION, c TEXT, d TIMESTAMP, e NUMERIC(12,2)"
 _PATIENCE_S = 120.0
 _HEAP = "2g"
-_NICENESS = 15
+NICENESS = 15
 
 
 @dataclass
@@ -63,13 +63,22 @@ class SparkBed:
             "cast(id % 1000000 / 100 AS decimal(12,2)) AS e",
         )
 
+    @property
+    def partitions(self) -> int:
+        """How many, where both sides are cut."""
+        return 2 * self.cores
+
+    def stored(self) -> DataFrame:
+        """The rows, as they are in the Parquet files."""
+        return self.spark.read.parquet(self.parquet)
+
     def source(self, **options: str) -> DataFrame:
         """``bench``, as a DataFrame."""
         return self.spark.read.format("herdpy").options(url=self.cluster.url, table="bench", **options).load()
 
     def copy(self) -> float:
         """Rows a second of Spark's copy from Parquet to Parquet."""
-        return self.timed(self.spark.read.parquet(self.parquet))
+        return self.timed(self.stored())
 
     def timed(self, frame: DataFrame) -> float:
         """Rows a second of writing a DataFrame as Parquet."""
@@ -100,8 +109,36 @@ class SparkBed:
 
 
 @contextlib.contextmanager
-def spark_bed(directory: Path, *, rows: int, cores: int, quick: bool) -> Iterator[SparkBed]:
-    """All of it, running, with its data in this directory."""
+def spark_bed(directory: Path, *, rows: int, cores: int, quick: bool, **how: Any) -> Iterator[SparkBed]:
+    """All of it, running, with its data in this directory; ``how`` as of :func:`spark_session`."""
+    with cluster_bed(directory, rows=rows, cores=cores, quick=quick, **how) as bed:
+        bed.made().write.parquet(bed.parquet)
+        bed.sql(f"CREATE TABLE bench ({TABLE})")
+        bed.stored().write.format("herdpy").options(url=bed.cluster.url, table="bench").mode("append").save()
+        yield bed
+
+
+@contextlib.contextmanager
+def cluster_bed(
+    directory: Path, *, rows: int, cores: int, quick: bool = False, **how: Any
+) -> Iterator[SparkBed]:
+    """The same without any table."""
+    with LocalCluster(directory / "cluster", servers=3, bookies=3) as cluster:
+        cluster.await_leader(timeout_s=_PATIENCE_S)
+        with spark_session(directory, cores=cores, **how) as session:
+            yield SparkBed(session, cluster, directory, str(directory / "parquet"), rows, cores, quick)
+
+
+@contextlib.contextmanager
+def spark_session(
+    directory: Path, *, cores: int, heap: str = _HEAP, niceness: int = NICENESS, jars: str = ""
+) -> Iterator[SparkSession]:
+    """Spark on this machine, which gives way to others by its niceness, with our source.
+
+    Args:
+        heap: the most of its JVM.
+        jars: on its class path.
+    """
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     root = Path(__file__).parents[1]
     rooms = [str(root), *(str(root / room) for room in ("server", "sql", "spark_jobs"))]
@@ -113,36 +150,30 @@ def spark_bed(directory: Path, *, rows: int, cores: int, quick: bool) -> Iterato
     builder = SparkSession.builder.master(f"local[{cores}]").appName("herdpy bench")
     for name, value in {
         "spark.ui.enabled": "false",
-        "spark.driver.memory": _HEAP,
+        "spark.driver.memory": heap,
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.local.dir": str(directory / "local"),
+        **({"spark.jars": jars} if jars else {}),
     }.items():
         builder = builder.config(name, value)
     (directory / "local").mkdir()
-    with LocalCluster(directory / "cluster", servers=3, bookies=3) as cluster:
-        cluster.await_leader(timeout_s=_PATIENCE_S)
-        with _nice():
-            session = builder.getOrCreate()
-        try:
-            herdpy_spark.register(session)
-            bed = SparkBed(session, cluster, directory, str(directory / "parquet"), rows, cores, quick)
-            bed.made().write.parquet(bed.parquet)
-            bed.sql(f"CREATE TABLE bench ({TABLE})")
-            stored = session.read.parquet(bed.parquet)
-            stored.write.format("herdpy").options(url=cluster.url, table="bench").mode("append").save()
-            yield bed
-        finally:
-            session.stop()
+    with _nice(niceness):
+        session = builder.getOrCreate()
+    try:
+        herdpy_spark.register(session)
+        yield session
+    finally:
+        session.stop()
 
 
 @contextlib.contextmanager
-def _nice() -> Iterator[None]:
+def _nice(niceness: int) -> Iterator[None]:
     """What is started here gives way to the servers, as docs/spark.md advises where both share a machine."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, max(before, _NICENESS))
+    os.setpriority(os.PRIO_PROCESS, 0, max(before, niceness))
     try:
         yield
     finally:

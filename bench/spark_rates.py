@@ -42,21 +42,20 @@ def _export(bed: SparkBed, source: str) -> float:
 
 def measure_load(bed: SparkBed) -> list[Line]:
     """The same rows into an empty table, through three bookies; from Parquet files."""
-    runs = []
-    for number in range(bed.rounds):
-        bed.sql(f"CREATE TABLE loaded_{number} ({TABLE})")
-        runs.append(bed.rows / _load(bed, f"loaded_{number}"))
-        bed.sql(f"DROP TABLE loaded_{number}")
-    made = line("load", "rows/s", runs)
+    made = line("load", "rows/s", [load_rate(bed, "loaded") for _ in range(bed.rounds)])
     made.wanted, made.met = f"{LOAD_WANTED:,} rows/s", made.ours >= LOAD_WANTED
     return [made]
 
 
-def _load(bed: SparkBed, table: str) -> float:
-    stored = bed.spark.read.parquet(bed.parquet)
+def load_rate(bed: SparkBed, table: str) -> float:
+    """Rows a second into a new table of that name, which is dropped again."""
+    bed.sql(f"CREATE TABLE {table} ({TABLE})")
+    stored = bed.stored()
     began = time.perf_counter()
     stored.write.format("herdpy").options(url=bed.cluster.url, table=table).mode("append").save()
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    bed.sql(f"DROP TABLE {table}")
+    return bed.rows / seconds
 
 
 def measure_small_parts(bed: SparkBed) -> list[Line]:
@@ -94,12 +93,10 @@ def measure_latency(bed: SparkBed) -> list[Line]:
     bed.publish()
     seconds = 1.0 if bed.quick else _IDLE_S
     idle, exporting, loading = [], [], []
-    for number in range(bed.rounds):
+    for _ in range(bed.rounds):
         idle.append(_while(bed, lambda: time.sleep(seconds)))
         exporting.append(_while(bed, partial(_export, bed, "log")))
-        bed.sql(f"CREATE TABLE aside_{number} ({TABLE})")
-        loading.append(_while(bed, partial(_load, bed, f"aside_{number}")))
-        bed.sql(f"DROP TABLE aside_{number}")
+        loading.append(_while(bed, partial(load_rate, bed, "aside")))
     lines = []
     for at, kind in enumerate(("SELECT", "UPDATE")):
         quiet = [one[at] for one in idle]

@@ -4,7 +4,7 @@
 
 Three servers and three bookies, and Spark with as many tasks at once as there are cores. The limit is Spark's
 own copy of the same rows from Parquet to Parquet, measured in turn with each export. Rows have six columns.
-Parts: export, load, parts (a load of many small partitions), latency, feed, jdbc (beside a PostgreSQL, by
+Parts: export, load, parts (a load of many small partitions), beside, feed, jdbc (beside a PostgreSQL, by
 Spark's JDBC); and, only where it is named, scale: memory at a tenth of the rows and at all of them.
 """
 
@@ -24,14 +24,14 @@ from measure import Line, report
 from spark_bed import NICENESS, SparkBed, spark_bed
 from spark_feed import measure_feed
 from spark_jdbc import measure_jdbc, pgjdbc
-from spark_rates import measure_export, measure_latency, measure_load, measure_small_parts
+from spark_rates import measure_beside, measure_export, measure_load, measure_small_parts
 from spark_scale import measure_scale
 
 PARTS: dict[str, Callable[[SparkBed], list[Line]]] = {
     "export": measure_export,
     "load": measure_load,
     "parts": measure_small_parts,
-    "latency": measure_latency,
+    "beside": measure_beside,
     "feed": measure_feed,
     "jdbc": measure_jdbc,
 }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TABLE = "id BIGINT PRIMARY KEY, a INTEGER, b DOUBLE PRECISION, c TEXT, d TIMESTAMP, e NUMERIC(12,2)"
 _PATIENCE_S = 120.0
 _HEAP = "2g"
-NICENESS = 15
+NICENESS = 10
 
 
 @dataclass
@@ -146,6 +146,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     import herdpy_spark
+    from herdpy_spark.jobs.priority import lower
 
     builder = SparkSession.builder.master(f"local[{cores}]").appName("herdpy bench")
     for name, value in {
@@ -160,30 +161,14 @@ def spark_session(
     }.items():
         builder = builder.config(name, value)
     (directory / "local").mkdir()
-    with _nice(niceness):
-        session = builder.getOrCreate()
+    session = builder.getOrCreate()
+    gateway: Any = session.sparkContext._gateway
+    lower(gateway.proc.pid, niceness)
     try:
         herdpy_spark.register(session)
         yield session
     finally:
         session.stop()
-
-
-@contextlib.contextmanager
-def _nice(niceness: int) -> Iterator[None]:
-    """What is started here gives way to the servers, as docs/spark.md advises where both share a machine."""
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, max(before, niceness))
-    try:
-        yield
-    finally:
-        try:
-            os.setpriority(os.PRIO_PROCESS, 0, before)
-        except PermissionError:  # then the clients whose statements are timed give way, too
-            print(
-                "spark: this user may not raise a priority again: figures of latency are worse",
-                file=sys.stderr,
-            )
 
 
 def line(name: str, unit: str, runs: list[float], peer: list[float] | None = None) -> Line:

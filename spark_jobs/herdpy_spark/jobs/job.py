@@ -146,6 +146,12 @@ def job_parser(job: SparkJob) -> argparse.ArgumentParser:
     spark.add_argument(
         "--with-delta", action="store_true", help="put Delta Lake on the class path; fetched once with Maven"
     )
+    spark.add_argument(
+        "--niceness",
+        metavar="0..19",
+        type=_niceness,
+        help="how far Spark stands back behind other processes of this machine (Linux; 10 on a local master)",
+    )
     this = made.add_argument_group("this run")
     this.add_argument(
         "--dry-run", action="store_true", help="check and print what would be done; write nothing"
@@ -223,6 +229,13 @@ def count(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 1 on")
+    return int(text)
+
+
+def _niceness(text: str) -> int:
+    """A whole number from 0 to 19."""
+    if not (text.isascii() and text.isdecimal() and int(text) <= 19):
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 to 19")
     return int(text)
 
 

@@ -36,6 +36,7 @@ from herdpy_spark.jobs.job import (
     job_parser,
 )
 from herdpy_spark.jobs.output import JobOutput
+from herdpy_spark.jobs.priority import IS_KNOWN_HERE, NICENESS, lower
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,13 +52,22 @@ def open_session(arguments: argparse.Namespace, name: str) -> tuple[SparkSession
 
     Raises:
         JobError: PySpark is not installed; Delta cannot be fetched.
+        UsageError: --niceness, and Spark runs already, or this is not Linux.
     """
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise JobError(f"PySpark is needed: {error}", hint='pip install "herdpy[spark]"') from None
     import herdpy_spark
 
+    context: Any = SparkContext
+    is_running = context._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if arguments.niceness is not None and (is_running or not IS_KNOWN_HERE):
+        raise UsageError(
+            "--niceness: Spark runs already" if is_running else "--niceness is for Linux",
+            hint="Start spark-submit, or Spark's workers, with nice.",
+        )
     there = SparkSession.getActiveSession()
     if there is not None:
         herdpy_spark.register(there)
@@ -80,8 +90,18 @@ def open_session(arguments: argparse.Namespace, name: str) -> tuple[SparkSession
     for key, value in settings.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
+    if not is_running and IS_KNOWN_HERE:
+        _stand_back(made, arguments.niceness)
     herdpy_spark.register(made)
     return made, True
+
+
+def _stand_back(spark: SparkSession, niceness: int | None) -> None:
+    """Lower Spark's JVM, which was started for this job, and so the processes of Python that it starts."""
+    context: Any = spark.sparkContext
+    if niceness is None:
+        niceness = NICENESS if context.master.startswith("local") else 0
+    lower(context._gateway.proc.pid, niceness)
 
 
 def delta_jars() -> list[str]:

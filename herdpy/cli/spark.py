@@ -20,15 +20,17 @@ CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 
 _SUMMARIES = {
     "bulk-load": "CSV, JSON, Parquet or another database's table into a table, all or nothing",
-    "export": "a table or a query to Parquet, CSV or Delta: full, as of, or incremental",
+    "export": "a table or a query to Parquet, CSV, Delta or Iceberg: full, as of, or incremental",
     "changes": "the change feed of a table into Parquet, JSON, Delta or the console",
     "verify": "compare an export with its manifest, and with the table at its position",
+    "compact": "join the small files of an export, at its position",
     "archive": "old ledgers of the log to Parquet, before they are trimmed",
 }
 
 
 def spark_command(context: typer.Context) -> None:
-    """Run a job of the data pipeline on Spark: bulk-load, export, changes, verify, archive.
+    """Run a job of the data pipeline on Spark: bulk-load, export, changes, verify, compact,
+    archive.
 
     Without --master Spark runs in this process, with all its cores. `herdpy spark NAME --help` tells a job's
     arguments; docs/spark.md how to run the same with spark-submit.

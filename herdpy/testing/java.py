@@ -1,10 +1,10 @@
 """Java and the jars, the command lines of Java programs, and Java programs of one source file.
 
 `jars()` is what the servers need, `delta_jars()` what Spark needs for tables of Delta Lake, `kafka_jars()` a
-broker of Kafka, `sqllogictest_jar()` has queries with their results. They are found, or fetched once per
-machine with Maven into a cache directory: $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy;
-a lock on a file there makes one process fetch while others wait, and the mark `.ok` says that a directory is
-whole.
+broker of Kafka, `iceberg_jars()` a REST catalog of Iceberg, `sqllogictest_jar()` has queries with their
+results. They are found, or fetched once per machine with Maven into a cache directory: $HERDPY_CACHE, else
+$XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy; a lock on a file there makes one process fetch while others
+wait, and the mark `.ok` says that a directory is whole.
 
 Command lines have flags for a short start and little memory. The first process of each kind writes the
 classes it loaded into an archive in the cache directory when it ends in order, and later ones map that
@@ -39,6 +39,7 @@ from herdpy.testing.process import spawn
 BOOKKEEPER_VERSION = "4.17.3"
 DELTA_VERSION = "4.4.0"  # for Spark 4.2 and Scala 2.13
 KAFKA_VERSION = "4.1.1"
+ICEBERG_VERSION = "1.11.0"  # the newest with the REST catalog that its own tests use
 SQLLOGICTEST_VERSION = "0.3"
 JAVA_VERSION = 17
 
@@ -110,6 +111,17 @@ def kafka_jars() -> Path:
     home = cache_directory().with_name(f"kafka-{KAFKA_VERSION}")
     home.mkdir(exist_ok=True)
     return _fetched(f"Apache Kafka {KAFKA_VERSION}", home, "kafka-pom.xml", f"kafka.version={KAFKA_VERSION}")
+
+
+def iceberg_jars() -> Path:
+    """The directory of the jars of Iceberg's REST catalog; the first call on a machine fetches them (32 MB).
+
+    Hadoop and a logger are not among them: Spark's jars have both. Raises MissingSoftwareError as ``jars``.
+    """
+    home = cache_directory().with_name(f"iceberg-{ICEBERG_VERSION}")
+    home.mkdir(exist_ok=True)
+    version = f"iceberg.version={ICEBERG_VERSION}"
+    return _fetched(f"Apache Iceberg {ICEBERG_VERSION}", home, "iceberg-pom.xml", version)
 
 
 def sqllogictest_jar() -> Path:

@@ -27,7 +27,7 @@ LIMITS = [
     ("tell", "programs", 80),  # files tell where they are; else report, record, notify, print
     ("wanted", "programs", 730),  # required, requested, expected
     ("wanted", "pages", 12),
-    ("asked", "programs", 550),  # requested, called; or the request
+    ("asked", "programs", 470),  # requested, called; or the request
     ("asked", "pages", 45),
     ("who", "programs", 435),  # the client, the caller, the node: name it
     ("who", "pages", 40),

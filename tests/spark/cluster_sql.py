@@ -21,6 +21,12 @@ class ClusterSql:
         cursor = self._connection.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []
 
+    def columns(self, table: str) -> list[str]:
+        """Names of the columns of a table."""
+        description = self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+        assert description is not None
+        return [column[0] for column in description]
+
     def position(self) -> LSN:
         """Of the newest commit of this connection."""
         ((position,),) = self("SELECT herdpy.commit_position()")

@@ -69,7 +69,7 @@ def _words(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["nothing"], "there are bulk-load, export, changes, verify, archive"),
+        (["nothing"], "there are bulk-load, export, changes, verify, compact, archive"),
         (["export", "--table", "t"], "required: --to"),
         (["export", "--table", "t", "--query", "SELECT 1", "--to", "x"], "not allowed with"),
         (["export", "--table", "t", "--to", "x"], "--url is missing"),
@@ -84,7 +84,31 @@ def _words(line: str) -> list[str]:
             "an incremental export has no --query",
         ),
         (["export", "--table", "t", "--to", "x", "--incremental", "--as-of", "1:1"], "is as of now"),
-        (["export", "--table", "t", "--to", "x", "--format", "iceberg"], "Iceberg 1.12"),
+        (["export", "--table", "t", "--to", "x", "--format", "iceberg"], "--catalog is missing"),
+        (["export", "--table", "t", "--to", "x", "--catalog", "lake"], "--catalog is for --format iceberg"),
+        (
+            ["export", "--table", "t", "--to", "x", "--catalog-option", "a=b"],
+            "--catalog-option is for --catalog",
+        ),
+        (["verify", "--export", "x", "--catalog-option", "a=b"], "--catalog-option is for --catalog"),
+        (["compact", "--export", "x", "--catalog-option", "a=b"], "--catalog-option is for --catalog"),
+        (["compact", "--export", "x", "--target-size", "0MB"], "write 64MB"),
+        (
+            [
+                "export",
+                "--table",
+                "t",
+                "--to",
+                "a.b",
+                "--format",
+                "iceberg",
+                "--catalog",
+                "c",
+                "--compression",
+                "lzo",
+            ],
+            "Iceberg tables have zstd",
+        ),
         (["export", "--table", "t", "--to", "x", "--partitions", "0"], "a whole number from 1 on"),
         (["changes", "--table", "t", "--format", "parquet"], "--to is needed"),
         (

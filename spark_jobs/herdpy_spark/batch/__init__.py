@@ -228,6 +228,11 @@ class TableReader(DataSourceReader):
         """The position that is read at."""
         return self._rows.lsn
 
+    @property
+    def definition(self) -> str:
+        """Of the table there, the catalog's JSON."""
+        return self._rows.definitions[0].decode()
+
     def partitions(self) -> Sequence[InputPartition]:
         """See Spark; one for each range of keys."""
         return [InputPartition(number) for number in range(self._rows.count)]
@@ -260,6 +265,11 @@ class QueryReader(DataSourceReader):
     def lsn(self) -> LSN:
         """The position that is read at."""
         return self._rows.lsn
+
+    @property
+    def definition(self) -> str:
+        """Empty: a query has none."""
+        return ""
 
     def partitions(self) -> Sequence[InputPartition]:
         """See Spark; the whole query."""

@@ -144,7 +144,14 @@ def _struct(structs: Structs | None, kind: Any, count: int) -> Array:
 
 def row_columns(shape: FeedShape, table: Table, columns: dict[int, Array], count: int) -> list[Array]:
     """The feed's columns of rows, from arrays by the table's positions (of the codecs' types)."""
-    return _dressed(shape, table, shape.places(table).row, shape.row, columns, count)
+    there = _dressed(shape, table, shape.places(table).row, shape.row, columns, count)
+    if shape.newest is None or shape.newest.id != table.id:
+        return there
+    known = len(table.columns)  # columns beyond were added later
+    return [
+        pa.repeat(shape.absent[number][0], count) if at >= known else array
+        for number, (at, array) in enumerate(zip(shape.newest.visible, there, strict=True))
+    ]
 
 
 def key_columns(shape: FeedShape, table: Table, keys: Sequence[bytes]) -> list[Array]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type
+from herdpy.codec.arrow_bytes import images_to_batch
+from herdpy.codec.rows import RowCodec
 from herdpy.log.published import PublishedManifest
 from herdpy.log.records import (
     TYPES,
@@ -94,12 +97,16 @@ class FeedShape:
     Attributes:
         schema: of its Arrow batches.
         key, row: the fields of the key, and of the row after and before.
+        newest: see :meth:`by_place`; None: columns are found by name.
     """
 
-    def __init__(self, key: Sequence[Field], row: Sequence[Field], dress: Dress = PLAIN) -> None:
+    def __init__(
+        self, key: Sequence[Field], row: Sequence[Field], dress: Dress = PLAIN, newest: Table | None = None
+    ) -> None:
         self.key = tuple(key)
         self.row = tuple(row)
         self.dress = dress
+        self.newest = newest
         self._placed: tuple[Table, Places] | None = None
         row_type = pa.struct(self.row)
         self.schema = pa.schema(
@@ -130,6 +137,18 @@ class FeedShape:
         )
 
     @classmethod
+    def by_place(cls, table: Table, dress: Dress = PLAIN) -> FeedShape:
+        """The columns of this table, whatever they were called before and whichever were not there yet.
+
+        For readers that know how the table is at the end of what they read. A column's place is its own for
+        ever, so older rows have their values under the names of today, and in a column that was added later
+        what the table's rows have there. What an older definition has in another type, or what was another
+        table's, is NULL: where it may be so, the feed has a ``truncate`` after it.
+        """
+        named = cls.of(table, dress)
+        return cls(named.key, named.row, dress, table)
+
+    @classmethod
     def from_schema(cls, schema: pa.Schema, dress: Dress = PLAIN) -> FeedShape:
         """The shape that has this schema; ValueError when it is not that of a feed."""
         try:
@@ -149,16 +168,44 @@ class FeedShape:
         """
         if self._placed is not None and self._placed[0] is table:
             return self._placed[1]
-        made = Places(
-            self._places(table, table.key_positions, self.key, "key"),
-            self._places(table, table.visible, self.row, "row"),
-        )
+        if self.newest is not None:
+            made = Places(
+                self._same_places(table, self.newest.key_positions, table.key_positions),
+                self._same_places(table, self.newest.visible, table.visible),
+            )
+        else:
+            made = Places(
+                self._places(table, table.key_positions, self.key, "key"),
+                self._places(table, table.visible, self.row, "row"),
+            )
         self._placed = (table, made)
         return made
+
+    @cached_property
+    def absent(self) -> tuple[Array, ...]:
+        """For each column of the row, one value: what rows have that were written before it was there."""
+        newest = self.newest
+        if newest is None:
+            return tuple(pa.nulls(1, field.type) for field in self.row)
+        return tuple(added_values(newest, self.dress).values())
 
     def at(self, table: Table | None) -> FeedShape:
         """This one: the columns stay what they are."""
         return self
+
+    def _same_places(
+        self, table: Table, places: Sequence[int], there: Sequence[int]
+    ) -> tuple[int | None, ...]:
+        newest = self.newest
+        assert newest is not None
+        if table.id != newest.id:
+            return (None,) * len(places)
+        same = {at for at in there if self.dress.type_of(table.columns[at]) == self._newest_type(newest, at)}
+        return tuple(at if at in same else None for at in places)
+
+    def _newest_type(self, newest: Table, at: int) -> pa.DataType | None:
+        column = newest.columns[at] if at < len(newest.columns) else None
+        return None if column is None or column.dropped else self.dress.type_of(column)
 
     def misfit(self, table: Table) -> str | None:
         """Why rows of a table have no place in the feed; None: they have."""
@@ -186,6 +233,18 @@ class FeedShape:
                     f" and this stream has it as {wanted}"
                 )
         return tuple(there.get(field.name) for field in fields)
+
+
+def added_values(table: Table, dress: Dress) -> dict[int, Array]:
+    """By the place of each visible column, one value: what rows have that were there before it was added."""
+    positions = list(table.visible)
+    precisions = [table.columns[at].type.precision for at in positions]
+    names = [table.columns[at].name for at in positions]
+    batch = images_to_batch(table.fields, names, positions, [RowCodec(()).encode(())], precisions)
+    return {
+        at: dress.convert(table.columns[at], array)
+        for at, array in zip(positions, batch.columns, strict=True)
+    }
 
 
 def _field(column: Column, dress: Dress) -> Field:

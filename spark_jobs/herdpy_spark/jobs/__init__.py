@@ -15,6 +15,7 @@ JOBS = {
     "export": "export",
     "changes": "changes",
     "verify": "verify",
+    "compact": "compact",
     "archive": "archive",
 }
 

@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Rows at one position."""
+    """Rows at one position.
+
+    Attributes:
+        definition: of the table there, the catalog's JSON; empty for a query.
+    """
 
     lsn: LSN
     frame: DataFrame
     schema: StructType
+    definition: str
 
 
 class JobDatabase:
@@ -103,7 +108,7 @@ class JobDatabase:
         reader: Any = batch_reader(options, schema)
         partitions = reader.partitions()
         lsn: LSN = reader.lsn
-        yield Pinned(lsn, _frame(spark, reader, partitions, schema), schema)
+        yield Pinned(lsn, _frame(spark, reader, partitions, schema), schema, reader.definition)
 
 
 def _frame(spark: SparkSession, reader: Any, partitions: list[Any], schema: StructType) -> DataFrame:

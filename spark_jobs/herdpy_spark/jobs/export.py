@@ -1,22 +1,23 @@
-"""The job ``export``: a table, or a query's rows, to Parquet, CSV or Delta Lake; whole, or what has changed.
+"""The job ``export``: rows of a table or query to Parquet, CSV, Delta or Iceberg; whole, or what has changed.
 
     full:         the table at one position -> new files or a new version -> published with that position
     incremental:  the position of the newest generation -> changes since -> merged into it, exactly once
 
-The position travels with the data: in the manifest of files, in the commit of a Delta table. So whatever
-happens to a run, the next one goes on from what is really there.
+The position travels with the data: in the manifest of files, in the commit of a Delta or Iceberg table. So
+whatever happens to a run, the next one goes on from what is really there.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from herdpy_spark.jobs.exporting import ExportRequest
+from herdpy_spark.jobs.exporting import FOLLOW, POLICIES, ExportRequest
 from herdpy_spark.jobs.exporting.rows import FORMATS, PARQUET
 from herdpy_spark.jobs.job import (
     JobRun,
     SparkJob,
     UsageError,
+    add_catalog,
     count,
     given,
     listed,
@@ -25,13 +26,10 @@ from herdpy_spark.jobs.job import (
     shown_url,
     source_options,
 )
-from herdpy_spark.jobs.running import main
+from herdpy_spark.jobs.running import lake, main
 
 DELTA = "delta"
 ICEBERG = "iceberg"
-_NO_ICEBERG = (
-    "Iceberg 1.12, its newest release, merges on Spark 4.1 and not on 4.2, which HerdPy's source needs"
-)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +52,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--partitions", type=count, help="how many partitions to read")
     how.add_argument("--lease", metavar="DURATION", help="how long the state is held after it was last read")
     where = parser.add_argument_group("where to")
-    where.add_argument("--to", required=True, metavar="PATH", help="directory or URL of the export")
+    where.add_argument(
+        "--to",
+        required=True,
+        metavar="PATH",
+        help="directory or URL of the export; of Iceberg NAMESPACE.TABLE",
+    )
     where.add_argument("--format", default="parquet", choices=(*FORMATS, DELTA, ICEBERG), help="(parquet)")
     where.add_argument(
         "--partition-by",
@@ -65,18 +68,44 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     where.add_argument("--compression", metavar="CODEC", help="of the files: snappy, zstd, gzip, none ...")
     where.add_argument(
-        "--keep", type=count, default=2, help="generations to keep (2); Delta keeps its own way"
+        "--keep", type=count, default=2, help="generations to keep (2); Delta and Iceberg keep their own way"
+    )
+    add_catalog(where)
+    where.add_argument(
+        "--on-schema-change",
+        default=FOLLOW,
+        choices=POLICIES,
+        help="where the table was altered since the newest export: carry that into it, stop, or export anew"
+        " (follow)",
     )
     where.add_argument(
         "--run-id", type=run_id, help="names this run: when the newest generation has it, nothing is done"
     )
 
 
+_CODECS = ("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed")
+
+
+def iceberg_codec(name: str) -> str:
+    """What Iceberg calls it. UsageError: it has none of that name."""
+    found = {"none": "uncompressed"}.get(name.lower(), name.lower())
+    if found not in _CODECS:
+        raise UsageError(f"--compression {name}: Iceberg tables have {', '.join(_CODECS[:-1])} and none")
+    return found
+
+
 def run(this: JobRun) -> None:
     """Export. JobError and UsageError as they say."""
     arguments = this.arguments
-    if arguments.format == ICEBERG:
-        raise UsageError(_NO_ICEBERG, hint="Export Parquet or Delta.")
+    if (arguments.format == ICEBERG) != bool(arguments.catalog):
+        raise UsageError(
+            "--catalog is for --format iceberg"
+            if arguments.catalog
+            else "an Iceberg table is in a catalog: --catalog is missing",
+            hint="--format iceberg --catalog NAME --to NAMESPACE.TABLE; --catalog-option has its settings.",
+        )
+    if arguments.catalog_option and not arguments.catalog:
+        raise UsageError("--catalog-option is for --catalog")
     if arguments.incremental:
         for option, value in (("--query", arguments.query), ("--where", arguments.where)):
             if value:
@@ -89,23 +118,29 @@ def run(this: JobRun) -> None:
         raise UsageError(f"--partition-by is for --format parquet, not {arguments.format}")
     if arguments.compression and arguments.format == DELTA:
         raise UsageError("--compression is for files: Delta tables have their own setting")
+    codec = arguments.compression
+    if codec is not None and arguments.format == ICEBERG:
+        codec = iceberg_codec(codec)
     base = source_options(arguments)
     selection = given(arguments, table="table", query="query", where="where")
     if arguments.columns:
         selection["columns"] = listed(arguments.columns)
     reading = given(arguments, snapshot="snapshot", source="from", partitions="numPartitions", lease="lease")
-    asked = ExportRequest(
+    request = ExportRequest(
         base=base,
         selection=selection,
         reading=reading,
         columns=arguments.columns,
         to=arguments.to,
         file_format=arguments.format,
-        compression=arguments.compression,
+        compression=codec,
         incremental=arguments.incremental,
         keep=arguments.keep,
         run_id=arguments.run_id,
         partition_by=arguments.partition_by,
+        on_schema_change=arguments.on_schema_change,
+        catalog=arguments.catalog or "",
+        catalog_options=dict(arguments.catalog_option),
     )
     this.report |= {
         "url": shown_url(base["url"]),
@@ -116,11 +151,13 @@ def run(this: JobRun) -> None:
     if arguments.format == DELTA:
         from herdpy_spark.jobs.exporting import to_delta
 
-        to_delta.export(this, asked)
+        to_delta.export(this, request)
+    elif arguments.format == ICEBERG:
+        lake("to_iceberg").export(this, request)
     else:
         from herdpy_spark.jobs.exporting import to_files
 
-        to_files.export(this, asked)
+        to_files.export(this, request)
 
 
 JOB = SparkJob(
@@ -129,8 +166,8 @@ JOB = SparkJob(
         "Export a table, or the rows of a query, as it is at one position of the log.\n\n"
         "Parquet and CSV exports are directories of generations: each has a manifest that names its files,\n"
         "its position and a checksum of its rows. An incremental export reads what has changed since the\n"
-        "newest generation, and makes the next one of both; in Delta Lake the same is one MERGE. A run that\n"
-        "was killed leaves the export as it was."
+        "newest generation, and makes the next one of both; in Delta Lake the same is one MERGE, in Iceberg\n"
+        "one snapshot. A run that was killed leaves the export as it was."
     ),
     examples=(
         "export --url herdpy://db1/shop --table orders --to /exports/orders",
@@ -138,6 +175,8 @@ JOB = SparkJob(
         "export --url herdpy://db1/shop --table orders --to /exports/monday --as-of 2026-03-02T00:00:00Z",
         "export --url herdpy://db1/shop --table orders --to s3://lake/orders --partition-by region,day",
         "export --url herdpy://db1/shop --table orders --to s3a://lake/orders --format delta --with-delta",
+        "export --url herdpy://db1/shop --table orders --format iceberg --to shop.orders --catalog lake"
+        " --catalog-option type=rest --catalog-option uri=http://catalog:8181 --incremental",
         'export --url herdpy:///srv/shop --query "SELECT id, total FROM orders" --to ./totals --format csv',
     ),
     add_arguments=_arguments,

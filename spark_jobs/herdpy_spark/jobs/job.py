@@ -166,6 +166,21 @@ def job_parser(job: SparkJob) -> argparse.ArgumentParser:
     return made
 
 
+def add_catalog(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments that name a catalog of Iceberg."""
+    group.add_argument(
+        "--catalog", metavar="NAME", help="the catalog of Iceberg: a name in PyIceberg's settings, or any"
+    )
+    group.add_argument(
+        "--catalog-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=pair,
+        help="a setting of the catalog, such as type=rest, uri=..., warehouse=...; repeatable",
+    )
+
+
 def source_options(arguments: argparse.Namespace) -> dict[str, str]:
     """The data source's options that say where the database is. UsageError where --url is missing."""
     if not arguments.url:

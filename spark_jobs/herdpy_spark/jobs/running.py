@@ -123,6 +123,16 @@ def has_delta(spark: SparkSession) -> bool:
     return DELTA_EXTENSION in (spark.conf.get(_EXTENSIONS, "") or "")
 
 
+def lake(module: str) -> Any:
+    """A module of exports to Iceberg. JobError: PyIceberg is not installed."""
+    try:
+        return importlib.import_module(f"herdpy_spark.jobs.exporting.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyiceberg":
+            raise
+        raise JobError(f"PyIceberg is needed: {error}", hint='pip install "herdpy[iceberg]"') from None
+
+
 @contextmanager
 def settings(spark: SparkSession, **values: str) -> Iterator[None]:
     """The session with these settings (dots are written as two underscores), and as it was after it."""

@@ -10,11 +10,18 @@ compared, by key.
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.exporting.generations import DATA, ExportManifest, Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.generations import (
+    DATA,
+    ExportManifest,
+    Fingerprint,
+    Generations,
+    needs_spark,
+    place,
+)
 from herdpy_spark.jobs.exporting.rows import (
     FILE_PATH,
     RowFiles,
@@ -25,8 +32,18 @@ from herdpy_spark.jobs.exporting.rows import (
     row_hash,
 )
 from herdpy_spark.jobs.exporting.task_files import row_files
-from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, count, given, shown_url, source_options
-from herdpy_spark.jobs.running import main
+from herdpy_spark.jobs.job import (
+    JobError,
+    JobRun,
+    SparkJob,
+    UsageError,
+    add_catalog,
+    count,
+    given,
+    shown_url,
+    source_options,
+)
+from herdpy_spark.jobs.running import lake, main
 from herdpy_spark.jobs.steps import step
 
 if TYPE_CHECKING:
@@ -42,7 +59,13 @@ _HINT = (
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
-    what.add_argument("--export", required=True, metavar="PATH", help="directory or URL of the export")
+    what.add_argument(
+        "--export",
+        required=True,
+        metavar="PATH",
+        help="directory or URL of the export; with --catalog NAMESPACE.TABLE",
+    )
+    add_catalog(what)
     what.add_argument("--generation", type=count, metavar="N", help="which generation (the newest)")
     what.add_argument(
         "--files-only", action="store_true", help="compare the files with the manifest, no table"
@@ -61,12 +84,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def run(this: JobRun) -> None:
     """Compare. JobError when something differs."""
     arguments = this.arguments
-    generations = Generations(place(arguments.export, this.spark if needs_spark(arguments.export) else None))
-    manifest = (
-        generations.newest() if arguments.generation is None else generations.load(arguments.generation)
-    )
-    if manifest is None:
-        raise JobError(f"{arguments.export} is no export: it has no manifest")
+    if arguments.catalog_option and not arguments.catalog:
+        raise UsageError("--catalog-option is for --catalog")
+    stored = _stored(this)
+    manifest = stored.manifest
     this.report |= {
         "export": arguments.export,
         "generation": manifest.generation,
@@ -77,20 +98,89 @@ def run(this: JobRun) -> None:
     if base:
         this.report["url"] = shown_url(base["url"])
     if this.dry:
-        this.report["plan"] = {"files": len(manifest.files), "rows": manifest.fingerprint.rows}
+        this.report["plan"] = {"files": stored.count, "rows": stored.fingerprint.rows}
         return
     with step(this.spark, "read the files"):
-        damaged = damaged_files(this, generations, manifest)
-    this.report |= {"damaged_files": damaged, "fingerprint": asdict(manifest.fingerprint)}
+        damaged = stored.damaged()
+    this.report |= {"damaged_files": damaged, "fingerprint": asdict(stored.fingerprint)}
     if damaged:
         raise JobError(
-            f"{len(damaged)} of {len(manifest.files)} files are not as they were written: "
+            f"{len(damaged)} of {stored.count} files are not as they were written: "
             + "; ".join(f"{name} {why}" for name, why in sorted(damaged.items())[:3]),
             hint="Run a full export.",
         )
-    this.note(f"{len(manifest.files)} files hold the {manifest.fingerprint.rows:,} rows of the manifest")
+    this.note(f"{stored.count} files hold the {stored.fingerprint.rows:,} rows of the manifest")
     if base:
-        _compare(this, generations, manifest, base)
+        _compare(this, stored, base)
+
+
+class StoredExport(Protocol):
+    """One generation of an export, wherever it is."""
+
+    @property
+    def manifest(self) -> ExportManifest:
+        """What it says of itself."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of its rows, as it says itself."""
+
+    @property
+    def count(self) -> int:
+        """Of its files."""
+
+    def damaged(self) -> dict[str, str]:
+        """Files that are gone, or hold other rows; each with what is wrong with it."""
+
+    def rows(self) -> DataFrame:
+        """All of it."""
+
+
+def _stored(this: JobRun) -> StoredExport:
+    """The generation that the arguments name; JobError: there is none."""
+    arguments = this.arguments
+    if arguments.catalog:
+        options = dict(arguments.catalog_option)
+        found: StoredExport = lake("iceberg_stored").stored(
+            this, arguments.catalog, options, arguments.export, arguments.generation
+        )
+        return found
+    generations = Generations(place(arguments.export, this.spark if needs_spark(arguments.export) else None))
+    manifest = (
+        generations.newest() if arguments.generation is None else generations.load(arguments.generation)
+    )
+    if manifest is None:
+        raise JobError(f"{arguments.export} is no export: it has no manifest")
+    return StoredFiles(this, generations, manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """``StoredExport`` of a directory."""
+
+    this: JobRun
+    generations: Generations
+    manifest: ExportManifest
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The sum of those of its files."""
+        return self.manifest.fingerprint
+
+    @property
+    def count(self) -> int:
+        """Of its files."""
+        return len(self.manifest.files)
+
+    def damaged(self) -> dict[str, str]:
+        """See ``StoredExport``."""
+        return damaged_files(self.this, self.generations, self.manifest)
+
+    def rows(self) -> DataFrame:
+        """See ``StoredExport``."""
+        names = [one.path for one in self.manifest.files]
+        files = _files(self.generations, self.manifest)
+        return files.read(self.this.spark, names, schema_of(self.manifest))
 
 
 def damaged_files(this: JobRun, generations: Generations, manifest: ExportManifest) -> dict[str, str]:
@@ -144,8 +234,8 @@ def schema_of(manifest: ExportManifest) -> StructType:
     return StructType.fromJson(manifest.schema)
 
 
-def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, base: dict[str, str]) -> None:
-    arguments = this.arguments
+def _compare(this: JobRun, stored: StoredExport, base: dict[str, str]) -> None:
+    arguments, manifest = this.arguments, stored.manifest
     reading = given(arguments, partitions="numPartitions")
     if arguments.latest:
         reading |= given(arguments, source="from")
@@ -160,20 +250,18 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
                 found = fingerprint(pinned.frame)
         except Exception as error:
             raise JobError(f"the table cannot be read at {manifest.lsn}: {error}", hint=_HINT) from error
-        equal = found == manifest.fingerprint
+        equal = found == stored.fingerprint
         this.report |= {"equal": equal, "table_fingerprint": asdict(found), "compared_at": str(pinned.lsn)}
         if equal:
             this.note(f"the table at {pinned.lsn} has the same {found.rows:,} rows")
             return
-        names = [one.path for one in manifest.files]
-        stored = _files(generations, manifest).read(this.spark, names, schema_of(manifest))
         with step(this.spark, "find what differs"):
-            shown = differences(pinned.frame, stored, manifest.key, arguments.show)
+            shown = differences(pinned.frame, stored.rows(), manifest.key, arguments.show)
     this.report["differences"] = shown
     for one in shown:
         this.note(f"{one['which']}: {one['row']}")
     raise JobError(
-        f"the export differs from the table at {pinned.lsn}: {manifest.fingerprint.rows:,} rows there,"
+        f"the export differs from the table at {pinned.lsn}: {stored.fingerprint.rows:,} rows there,"
         f" {found.rows:,} in the table"
     )
 
@@ -228,6 +316,8 @@ JOB = SparkJob(
         "verify --url herdpy://db1/shop --export /exports/orders",
         "verify --url herdpy://db1/shop --export /exports/orders --generation 12 --report -",
         "verify --export /exports/orders --files-only",
+        "verify --url herdpy://db1/shop --export shop.orders --catalog lake --catalog-option type=rest"
+        " --catalog-option uri=http://catalog:8181",
     ),
     add_arguments=_arguments,
     run=run,

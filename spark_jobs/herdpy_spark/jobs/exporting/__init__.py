@@ -1,13 +1,14 @@
-"""Exports as directories of files, in generations, and as tables of Delta: what an export is to be.
+"""Exports as directories of files, in generations, and as tables of Delta and Iceberg: what one is to be.
 
-From the bottom: ``objects``, ``generations``, ``rows``, ``task_files``, ``changeset``, then ``to_files`` and
-``to_delta``.
+From the bottom: ``objects``, ``generations``, ``rows``, ``task_files``, ``evolving`` and ``following``,
+``changeset``, what is Iceberg's (``iceberg_columns``, ``iceberg_table``, ``iceberg_files``), then
+``to_files``, and ``to_delta`` and ``to_iceberg``.
 """
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
+
+FOLLOW, STOP, REWRITE = "follow", "stop", "rewrite"
+POLICIES = (FOLLOW, STOP, REWRITE)
+"""What an export does where the table was altered: see ``ExportRequest.on_schema_change``."""
 
 
 def export_files(directory: str, generation: int | None = None) -> list[str]:
@@ -72,6 +77,9 @@ class ExportRequest:
         columns: the columns wanted; None: all.
         partition_by: columns whose values part the files into directories.
         run_id: given by who wants it once; None: each run is another one.
+        on_schema_change: what an incremental export does where the table has other columns, or another key,
+            than the newest export: "follow", "stop" or "rewrite".
+        catalog: of Iceberg, by its name, with ``catalog_options``; ``to`` is a table in it then.
     """
 
     base: dict[str, str]
@@ -85,6 +93,9 @@ class ExportRequest:
     keep: int
     run_id: str | None
     partition_by: tuple[str, ...] = ()
+    on_schema_change: str = FOLLOW
+    catalog: str = ""
+    catalog_options: dict[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:

@@ -1,132 +1,32 @@
 """What has changed since an export, as its net effect, and the next generation's files.
 
     changes (op, key, after, sequence, schema) -> one row a key: its columns, and whether it is gone
+    files of before, change set -> files that stay, files that are new
 
-A stretch of the feed goes from a position to the log's end (``availableNow``), and is kept as Parquet while
-it is merged; a batch that is tried again takes the place of what it left. A truncation voids all rows
-before it. Merging copies on write: only files that hold a changed key are written anew, and read again
-before anybody relies on them. Files are in ranges of the key, so changes that keep together touch few of
-them.
+A truncation voids all rows before it. Merging copies on write: only files that hold a changed key are
+written anew, and read again before anybody relies on them. Files are in ranges of the key, so changes that
+keep together touch few of them. Where files lie, and in what form, is the store's to know (``ExportStore``).
 """
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.exporting.generations import (
-    DataFile,
-    ExportManifest,
-    ExportPlace,
-    Fingerprint,
-    Generations,
-)
+from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Fingerprint, Generations
 from herdpy_spark.jobs.exporting.rows import FILE_PATH, PARQUET, RowFiles, aggregates, from_row, quoted
-from herdpy_spark.jobs.exporting.task_files import (
-    ROWS_PER_FILE,
-    partition_of,
-    partition_path,
-    row_files,
-)
+from herdpy_spark.jobs.exporting.task_files import ROWS_PER_FILE, partition_of, partition_path
 from herdpy_spark.jobs.job import JobError
 from herdpy_spark.jobs.steps import step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-SCRATCH = "_scratch"
-_TRIMMED = "LogTrimmedError"
+    from herdpy_spark.jobs.exporting.evolving import SchemaChange
 
-
-@dataclass(frozen=True, slots=True)
-class ExportStretch:
-    """Changes after one position up to another.
-
-    Attributes:
-        upto: the end of a transaction; the position after which the next stretch begins.
-        changes: rows of the feed, in any order.
-    """
-
-    upto: LSN
-    changes: DataFrame
-
-
-@contextmanager
-def stretch(
-    spark: SparkSession, options: dict[str, str], after: LSN, at: ExportPlace, run_id: str
-) -> Iterator[ExportStretch]:
-    """The changes after a position.
-
-    Raises:
-        JobError: the log does not go back as far.
-    """
-    scratch = f"{SCRATCH}/{run_id}"
-    at.remove(scratch)
-    files = row_files(at, PARQUET, None)
-    feed = spark.readStream.format("herdpy").options(**options, startingOffsets=str(after)).load()
-    schema = feed.schema
-    batches: dict[int, list[str]] = {}
-
-    def keep(batch: DataFrame, number: int) -> None:
-        at.remove(f"{scratch}/batch-{number}")
-        batches[number] = files.write(batch, f"{scratch}/batch-{number}")
-
-    try:
-        stream = feed.writeStream.queryName(f"herdpy changes of {options['table']} after {after}, {run_id}")
-        with _checkpoint(at, scratch) as checkpoint:
-            upto = _kept(stream.foreachBatch(keep).option("checkpointLocation", checkpoint), after)
-        names = [name for number in sorted(batches) for name in batches[number]]
-        yield ExportStretch(upto, files.read(spark, names, schema))
-    finally:
-        at.remove(scratch)
-
-
-@contextmanager
-def _checkpoint(at: ExportPlace, scratch: str) -> Iterator[str]:
-    """Where the stream keeps its own state, which nobody needs after it."""
-    if at.spark_reads:
-        yield at.join(f"{scratch}/checkpoint")
-        return
-    with tempfile.TemporaryDirectory(prefix="herdpy-export-") as directory:
-        yield f"file://{directory}"
-
-
-def _kept(writer: DataStreamWriter, after: LSN) -> LSN:
-    """Run the stream to what is the log's end now; where that is. JobError: the log is trimmed."""
-    query = writer.trigger(availableNow=True).start()
-    try:
-        query.awaitTermination()
-    except Exception as error:
-        query.stop()
-        if _TRIMMED in str(error) or "trimmed" in str(error):
-            raise JobError(
-                f"the changes after {after} are not in the log any more: {error_line(error)}",
-                hint="Run a full export, and the next ones more often; or keep the log for longer.",
-            ) from error
-        raise
-    progress = query.lastProgress
-    end = None if progress is None else progress["sources"][0]["endOffset"]
-    return after if end is None else _position(end)
-
-
-def _position(offset: object) -> LSN:
-    found = json.loads(offset) if isinstance(offset, str) else offset
-    assert isinstance(found, dict)
-    return LSN(int(found["ledger"]), int(found["entry"]))
-
-
-def error_line(error: BaseException) -> str:
-    """The line of a long error that says what it was about."""
-    lines = [line.strip() for line in str(error).splitlines() if "rror:" in line or "trimmed" in line]
-    return lines[-1] if lines else str(error).splitlines()[0]
-
+SCRATCH = "_scratch"  # where older versions had changes while they merged them
 
 GONE = "__gone"
 """Column of a change set: the key's row was deleted."""
@@ -205,6 +105,115 @@ def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: boo
 _SMALL = 8  # a file with less than this part of the wanted rows is joined with others
 
 
+class ExportStore(Protocol):
+    """Files of rows, where an export has them."""
+
+    def add(self, frame: DataFrame, key: tuple[str, ...], rows: int) -> tuple[DataFile, ...]:
+        """All rows (about so many) as new files, read again; JobError when they do not hold what was sent."""
+
+    def rows(self, files: Sequence[DataFile]) -> DataFrame:
+        """The rows of files, in the columns that the export has now."""
+
+    def keys(self, files: Sequence[DataFile], key: tuple[str, ...]) -> DataFrame:
+        """Their keys, and in ``FILE_PATH`` the file of each."""
+
+    def path(self, found: str) -> str:
+        """What ``DataFile.path`` has for a value of ``FILE_PATH``."""
+
+    def beside(self, names: set[str], arrived: DataFrame) -> set[str] | None:
+        """Partitions in which these files are, or rows arrive; None: the export has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFiles:
+    """What becomes of an export's files.
+
+    Attributes:
+        kept: those that stay as they are; ``gone``: those that do not; ``added``: new ones.
+    """
+
+    kept: tuple[DataFile, ...]
+    gone: tuple[DataFile, ...]
+    added: tuple[DataFile, ...]
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All that there are afterwards."""
+        return self.kept + self.added
+
+
+def merge(
+    store: ExportStore,
+    files: tuple[DataFile, ...],
+    key: tuple[str, ...],
+    changes: ChangeSet,
+    *,
+    rewrite: bool = False,
+) -> MergedFiles:
+    """Apply a change set.
+
+    Args:
+        key: names of the key's columns, as they are now.
+        rewrite: write all files anew: their columns are others now.
+    """
+    rows = changes.rows.cache()
+    try:
+        whole = changes.voided or rewrite
+        if not whole and rows.isEmpty():
+            return MergedFiles(files, (), ())
+        arrived = rows.where(f"NOT {GONE}").drop(GONE)
+        touched = files if whole else _touched(store, files, key, rows, arrived)
+        names = {one.path for one in touched}
+        kept = tuple(one for one in files if one.path not in names)
+        fresh, before = arrived, 0
+        if not changes.voided and touched:
+            stays = by_key(store.rows(touched), rows, key, "left_anti")
+            fresh = stays.select(*map(quoted, arrived.columns)).unionByName(arrived)
+            before = sum(one.fingerprint.rows for one in touched)
+        return MergedFiles(kept, touched, store.add(fresh, key, before + arrived.count()))
+    finally:
+        rows.unpersist()
+
+
+def ranged(rows: DataFrame, key: tuple[str, ...], count: int, per_file: int) -> DataFrame:
+    """Rows in partitions of so many, in ranges of the key and sorted by it."""
+    keys = [quoted(name) for name in key]
+    parts = max(1, -(-count // per_file))
+    if not keys:
+        return rows.repartition(parts)
+    return rows.repartitionByRange(parts, *keys).sortWithinPartitions(*keys)
+
+
+def by_key(rows: DataFrame, others: DataFrame, key: tuple[str, ...], how: str) -> DataFrame:
+    """The rows whose key is among those of the others (``left_semi``), or is not (``left_anti``)."""
+    from pyspark.sql import functions as sql
+
+    # Not by names: Spark takes the dot in one for a field of a struct.
+    same = [sql.col(f"l.{quoted(name)}") == sql.col(f"r.{quoted(name)}") for name in key]
+    return rows.alias("l").join(others.select(*map(quoted, key)).alias("r"), same, how)
+
+
+def _touched(
+    store: ExportStore, files: tuple[DataFile, ...], key: tuple[str, ...], rows: DataFrame, arrived: DataFrame
+) -> tuple[DataFile, ...]:
+    """Files with a row whose key changed; and small ones of the partitions that get rows."""
+    if not files:
+        return ()
+    hit = by_key(store.keys(files, key), rows, key, "left_semi").select(FILE_PATH).distinct()
+    with step(rows.sparkSession, "find files with changed keys"):
+        names = {store.path(row[FILE_PATH]) for row in hit.collect()}
+    parts = store.beside(names, arrived)
+    return tuple(
+        one
+        for one in files
+        if one.path in names
+        or (
+            one.fingerprint.rows < ROWS_PER_FILE // _SMALL
+            and (parts is None or partition_of(one.path) in parts)
+        )
+    )
+
+
 class FileWriter:
     """Writes the new files of one generation.
 
@@ -238,69 +247,40 @@ class FileWriter:
             sent = from_row(seen.get)
         with step(self._spark, "read the files again"):
             files = self._read_again(directory, names, frame.schema)
-        held = sum((one.fingerprint for one in files), Fingerprint())
-        if held != sent:
-            raise JobError(
-                f"the files in {directory} do not hold the rows that were written: {held}, not {sent}",
-                hint="Nothing was published. If it happens again: the format cannot hold some value of the"
-                " table (try Parquet), or the storage loses data.",
-            )
+        check_held(directory, files, sent)
         return files
 
     def merge(
-        self, number: int, previous: ExportManifest, schema: StructType, changes: ChangeSet
+        self,
+        number: int,
+        previous: ExportManifest,
+        schema: StructType,
+        changes: ChangeSet,
+        evolved: SchemaChange | None = None,
     ) -> tuple[DataFile, ...]:
-        """The files of the generation after ``previous``."""
-        rows = changes.rows.cache()
-        try:
-            if not changes.voided and rows.isEmpty():
-                return previous.files
-            arrived = rows.where(f"NOT {GONE}").drop(GONE)
-            touched = previous.files if changes.voided else self._touched(previous, schema, rows, arrived)
-            names = {one.path for one in touched}
-            kept = tuple(one for one in previous.files if one.path not in names)
-            fresh = arrived
-            if not changes.voided and touched:
-                stored = self._files.read(self._spark, sorted(names), schema)
-                stays = stored.join(rows.select(*map(quoted, previous.key)), list(previous.key), "left_anti")
-                fresh = stays.select(*_quoted_columns(schema)).unionByName(arrived)
-            before = sum(one.fingerprint.rows for one in touched)
-            count = max(1, -(-(before + arrived.count()) // ROWS_PER_FILE))
-            keys = [quoted(name) for name in previous.key]
-            if not self._files.partition_by:
-                fresh = fresh.repartitionByRange(count, *keys).sortWithinPartitions(*keys)
-            return kept + self.write(number, fresh.select(*_quoted_columns(schema)), previous.key)
-        finally:
-            rows.unpersist()
+        """The files of the generation after ``previous``.
 
-    def _touched(
-        self, previous: ExportManifest, schema: StructType, rows: DataFrame, arrived: DataFrame
-    ) -> tuple[DataFile, ...]:
-        """Files with a row whose key changed; and small ones of the partitions that get rows."""
-        if not previous.files:
-            return ()
-        keys = list(previous.key)
-        read = _only(schema, keys) if previous.file_format == PARQUET else schema
-        stored = self._files.read(self._spark, [one.path for one in previous.files], read, path=True)
-        hit = stored.join(rows.select(*map(quoted, keys)), keys, "left_semi").select(FILE_PATH).distinct()
-        with step(self._spark, "find files with changed keys"):
-            names = {self._files.named(row[FILE_PATH]) for row in hit.collect()}
-        written = {partition_of(name) for name in names} | self._partitions(arrived)
-        return tuple(
-            one
-            for one in previous.files
-            if one.path in names
-            or (one.fingerprint.rows < ROWS_PER_FILE // _SMALL and partition_of(one.path) in written)
-        )
+        Args:
+            schema: the columns that the files of ``previous`` have.
+            evolved: what became of these columns since; None: nothing.
+        """
+        store = GenerationStore(self, number, schema, previous.file_format, evolved)
+        other = evolved is not None and evolved.is_other_shape
+        key = previous.key if evolved is None else evolved.key
+        return merge(store, previous.files, key, changes, rewrite=other).files
 
-    def _partitions(self, rows: DataFrame) -> set[str]:
-        """The partitions of rows; one without a name where there are none."""
-        columns = self._files.partition_by
-        if not columns:
-            return {""}
-        found = rows.select(*map(quoted, columns)).distinct().toArrow()  # rows have local times
-        values = [column.to_pylist() for column in found.columns]
-        return {partition_path(columns, row) for row in zip(*values, strict=True)}
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """Columns by whose values files lie in directories."""
+        return self._files.partition_by
+
+    def read(self, files: Sequence[DataFile], schema: StructType, *, path: bool = False) -> DataFrame:
+        """The rows of files; with ``path``, the file of each in ``FILE_PATH``."""
+        return self._files.read(self._spark, [one.path for one in files], schema, path=path)
+
+    def named(self, found: str) -> str:
+        """The name of a file from what stands in ``FILE_PATH``."""
+        return self._files.named(found)
 
     def _read_again(self, directory: str, names: list[str], schema: StructType) -> tuple[DataFile, ...]:
         place = self._generations.place
@@ -315,11 +295,66 @@ class FileWriter:
         return tuple(DataFile(name, sizes.get(name, 0), held[name]) for name in names if name in held)
 
 
-def _only(schema: StructType, names: list[str]) -> StructType:
+@dataclass(frozen=True, slots=True)
+class GenerationStore:
+    """``ExportStore`` of one generation that is being made.
+
+    Attributes:
+        schema: the columns that the files before have.
+        evolved: what became of these columns since; None: nothing.
+    """
+
+    writer: FileWriter
+    number: int
+    schema: StructType
+    file_format: str
+    evolved: SchemaChange | None = None
+    per_file: int = 0
+
+    def add(self, frame: DataFrame, key: tuple[str, ...], rows: int) -> tuple[DataFile, ...]:
+        """In the generation's directory."""
+        if not self.writer.partition_by:
+            frame = ranged(frame, key, rows, self.per_file or ROWS_PER_FILE)
+        return self.writer.write(self.number, frame, key)
+
+    def rows(self, files: Sequence[DataFile]) -> DataFrame:
+        """As the columns are now."""
+        stored = self.writer.read(files, self.schema)
+        return stored if self.evolved is None else self.evolved.carried(stored)
+
+    def keys(self, files: Sequence[DataFile], key: tuple[str, ...]) -> DataFrame:
+        """Of Parquet, no other column is read."""
+        whole = self.schema if self.file_format != PARQUET else _only(self.schema, key)
+        return self.writer.read(files, whole, path=True)
+
+    def path(self, found: str) -> str:
+        """The export's own name of it."""
+        return self.writer.named(found)
+
+    def beside(self, names: set[str], arrived: DataFrame) -> set[str] | None:
+        """See ``ExportStore``."""
+        columns = self.writer.partition_by
+        if not columns:
+            return None
+        found = arrived.select(*map(quoted, columns)).distinct().toArrow()  # rows have local times
+        values = [column.to_pylist() for column in found.columns]
+        return {partition_of(name) for name in names} | {
+            partition_path(columns, row) for row in zip(*values, strict=True)
+        }
+
+
+def check_held(where: str, files: Sequence[DataFile], sent: Fingerprint) -> None:
+    """JobError when files do not hold what was sent there."""
+    held = sum((one.fingerprint for one in files), Fingerprint())
+    if held != sent:
+        raise JobError(
+            f"the files in {where} do not hold the rows that were written: {held}, not {sent}",
+            hint="Nothing was published. If it happens again: the format cannot hold some value of the"
+            " table (try Parquet), or the storage loses data.",
+        )
+
+
+def _only(schema: StructType, names: Sequence[str]) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType([one for one in schema.fields if one.name in names])
-
-
-def _quoted_columns(schema: StructType) -> list[str]:
-    return [quoted(one.name) for one in schema.fields]

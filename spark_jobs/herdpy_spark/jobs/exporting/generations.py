@@ -303,6 +303,12 @@ class Fingerprint:
             self.rows + other.rows, (self.sum + other.sum) & _MASK, (self.xor ^ other.xor) & _MASK
         )
 
+    def __sub__(self, other: Fingerprint) -> Fingerprint:
+        """That of the rows without the other ones, which are among them."""
+        return Fingerprint(
+            self.rows - other.rows, (self.sum - other.sum) & _MASK, (self.xor ^ other.xor) & _MASK
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -339,6 +345,7 @@ class ExportManifest:
         partition_by: columns by whose values files lie in directories; a manifest that has some is of
             ``PARTITIONED_FORMAT``, so that a program that knows none does not merge into it.
         created: UTC, ISO 8601.
+        definition: of the table at ``lsn``, the catalog's JSON; empty where it is not known, or of a query.
     """
 
     generation: int
@@ -356,6 +363,7 @@ class ExportManifest:
     selection: dict[str, str] = field(default_factory=dict)
     herdpy: str = ""
     partition_by: tuple[str, ...] = ()
+    definition: str = ""
 
     def dump(self) -> bytes:
         """The document."""
@@ -387,6 +395,7 @@ class ExportManifest:
             body["key"] = tuple(body["key"])
             body["partition_by"] = tuple(body.get("partition_by", ()))
             body["files"] = tuple(_file(**one) for one in body["files"])
+            body.setdefault("definition", "")  # manifests of before had none
             return cls(**{one.name: body[one.name] for one in fields(cls)})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedManifestError(f"{name} is damaged: {error}") from error

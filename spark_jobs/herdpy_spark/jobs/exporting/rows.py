@@ -91,7 +91,7 @@ _CSV = {
 }
 
 
-FILE_PATH = "file_path"
+FILE_PATH = "__herdpy_file"
 
 
 class RowFiles(Protocol):
@@ -139,7 +139,7 @@ class SparkFiles:
     ) -> DataFrame:
         """The rows."""
         files = [self._place.join(name) for name in names]
-        return read_files(spark, files, schema, self._format, (FILE_PATH,) if path else ())
+        return read_files(spark, files, schema, self._format, path=path)
 
     def named(self, path: str) -> str:
         """From a URL."""
@@ -157,13 +157,9 @@ def write_files(frame: DataFrame, directory: str, file_format: str, compression:
 
 
 def read_files(
-    spark: SparkSession, files: list[str], schema: StructType, file_format: str, extra: tuple[str, ...] = ()
+    spark: SparkSession, files: list[str], schema: StructType, file_format: str, *, path: bool = False
 ) -> DataFrame:
-    """The rows of these files.
-
-    Args:
-        extra: columns of ``_metadata`` wanted besides, such as ``file_path``.
-    """
+    """The rows of these files; with ``path``, the column ``FILE_PATH`` has the URL of each one's file."""
     from pyspark.sql import functions as sql
 
     if not files:
@@ -174,7 +170,7 @@ def read_files(
         stored = spark.read.schema(_text_schema(schema)).options(**_CSV).csv(files)
     return stored.select(
         *(_back(one.name, one.dataType.typeName(), file_format) for one in schema.fields),
-        *(sql.col(f"_metadata.{name}").alias(name) for name in extra),
+        *([sql.col("_metadata.file_path").alias(FILE_PATH)] if path else []),
     )
 
 

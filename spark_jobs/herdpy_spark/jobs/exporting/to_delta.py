@@ -17,12 +17,21 @@ from typing import TYPE_CHECKING, Any
 from herdpy import __version__
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.exporting import ExportRequest, changeset, generations, new_run_id, now
-from herdpy_spark.jobs.exporting.changeset import GONE, SCRATCH, ChangeSet, stretch
+from herdpy_spark.jobs.exporting import REWRITE, ExportRequest, changeset, generations, new_run_id, now
+from herdpy_spark.jobs.exporting.changeset import GONE, SCRATCH, ChangeSet
+from herdpy_spark.jobs.exporting.evolving import SchemaChange
 from herdpy_spark.jobs.exporting.rows import quoted
-from herdpy_spark.jobs.exporting.to_files import FULL, INCREMENTAL, check_definition
+from herdpy_spark.jobs.exporting.to_files import (
+    FULL,
+    INCREMENTAL,
+    following,
+    is_renamed,
+    note_changes,
+    require_key,
+)
 from herdpy_spark.jobs.job import JobError, UsageError
 from herdpy_spark.jobs.running import has_delta, settings
+from herdpy_sql.definitions import encode_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,44 +50,44 @@ DELTA_HINT = (
 )
 
 
-def export(this: JobRun, asked: ExportRequest) -> None:
+def export(this: JobRun, request: ExportRequest) -> None:
     """Bring the table up to date. JobError, UsageError as they say; the table is as it was then."""
     spark = this.spark
     if not has_delta(spark):
         raise JobError(NO_DELTA, hint=DELTA_HINT)
-    table = generations.spark_place(asked.to, spark).join("").rstrip("/")
+    table = generations.spark_place(request.to, spark).join("").rstrip("/")
     before = newest(spark, table)
-    if before is not None and asked.run_id is not None and before["run_id"] == asked.run_id:
+    if before is not None and request.run_id is not None and before["run_id"] == request.run_id:
         this.report |= before | {"repeated": True}
         return
-    database = JobDatabase(asked.base, asked.selection.get("table"))
+    database = JobDatabase(request.base, request.selection.get("table"))
     number = 1 if before is None else int(before["generation"]) + 1
-    run_id = asked.run_id or new_run_id()
+    run_id = request.run_id or new_run_id()
     facts: dict[str, Any] = {
         "generation": number,
-        "table": asked.subject,
-        "columns": asked.selection.get("columns"),
+        "table": request.subject,
+        "columns": request.selection.get("columns"),
         "log_id": database.log_id,
         "run_id": run_id,
         "created": now(),
         "herdpy": __version__,
     }
-    merging = asked.incremental and before is not None
-    if asked.incremental and not database.key:
-        raise UsageError(f"table {asked.subject} has no primary key: changes cannot be merged")
+    merging = request.incremental and before is not None
+    if request.incremental:
+        require_key(request, database.key)
     if this.dry:
         kind = INCREMENTAL if merging else FULL
         this.report["plan"] = {"kind": kind, "generation": number, "since": (before or {}).get("lsn")}
         return
     if merging:
         assert before is not None
-        _merge(this, asked, database, table, before, facts)
+        _merge(this, request, database, table, before, facts)
     else:
-        _overwrite(this, asked, database, table, facts)
+        _overwrite(this, request, database, table, facts)
     committed = newest(spark, table)
     if committed is None or committed["run_id"] != run_id:  # Delta passes a version over that it knows
         raise JobError(
-            f"another run exported to {asked.to} meanwhile: it stands at {(committed or {}).get('lsn')}",
+            f"another run exported to {request.to} meanwhile: it stands at {(committed or {}).get('lsn')}",
             hint="Nothing was changed by this one. Run it again to go on from there.",
         )
     this.report |= facts
@@ -109,42 +118,66 @@ def _commit_settings(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _overwrite(
-    this: JobRun, asked: ExportRequest, database: JobDatabase, table: str, facts: dict[str, Any]
+    this: JobRun, request: ExportRequest, database: JobDatabase, table: str, facts: dict[str, Any]
 ) -> None:
-    with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
-        facts |= {"kind": FULL, "lsn": str(pinned.lsn)}
-        this.note(f"exporting {asked.subject} as it is at {pinned.lsn}")
-        writer = pinned.frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    with database.pinned(this.spark, request.selection, request.reading) as pinned:
+        facts |= {"kind": FULL, "lsn": str(pinned.lsn), "definition": pinned.definition}
+        this.note(f"exporting {request.subject} as it is at {pinned.lsn}")
         with settings(this.spark, **_commit_settings(facts)):
-            writer.save(table)
+            _write_anew(pinned.frame, table)
+
+
+def _write_anew(rows: DataFrame, table: str) -> None:
+    """All rows and columns, in one commit; ``rows`` may be made of what is there."""
+    rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(table)
 
 
 def _merge(
     this: JobRun,
-    asked: ExportRequest,
+    request: ExportRequest,
     database: JobDatabase,
     table: str,
     before: dict[str, Any],
     facts: dict[str, Any],
 ) -> None:
+    definition = before.get("definition") or ""  # exports of before had none
     for what, wanted in (
-        ("table", asked.subject),
+        ("table", request.subject),
         ("columns", facts["columns"]),
         ("log_id", database.log_id),
     ):
-        if before[what] != wanted:
-            raise UsageError(f"the table {asked.to} has another {what}: {before[what]}, not {wanted}")
+        if before[what] != wanted and not (what == "table" and is_renamed(database, definition)):
+            raise UsageError(f"the table {request.to} has another {what}: {before[what]}, not {wanted}")
     since = LSN.parse(before["lsn"])
-    schema = this.spark.read.format("delta").load(table).schema
-    at = generations.spark_place(asked.to, this.spark)
-    with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, facts["run_id"]) as found:
-        changes = changeset.net(found.changes, schema, database.key)
-        this.note(f"merging {changes.events:,} changes after {since} up to {found.upto}")
-        check_definition(changes, this)
-        facts |= {"kind": INCREMENTAL, "since": str(since), "lsn": str(found.upto), "changes": changes.events}
+    with following(this, request, database, since, definition) as (found, change):
+        if change.lines() and request.on_schema_change == REWRITE:
+            _overwrite(this, request, database, table, facts)
+            return
+        changes = changeset.net(found.changes, change.schema, change.key)
+        note_changes(this, changes, since, found.upto)
+        facts |= {
+            "kind": INCREMENTAL,
+            "since": str(since),
+            "lsn": str(found.upto),
+            "changes": changes.events,
+            "definition": encode_table(found.after).decode(),
+        }
         with settings(this.spark, **_commit_settings(facts)):
-            _apply(this.spark, table, changes, database.key)
-    at.remove(SCRATCH)
+            if change.is_other_shape or (changes.voided and change.lines()):
+                _evolve(this.spark, table, changes, change)
+            else:
+                _apply(this.spark, table, changes, change.key)
+    generations.spark_place(request.to, this.spark).remove(SCRATCH)
+
+
+def _evolve(spark: SparkSession, table: str, changes: ChangeSet, change: SchemaChange) -> None:
+    """The table in its columns of now, with the changes: written anew, in one commit."""
+    rows = changes.rows.where(f"NOT {GONE}").drop(GONE)
+    if not changes.voided:
+        stored = change.carried(spark.read.format("delta").load(table))
+        stays = changeset.by_key(stored, changes.rows, change.key, "left_anti")
+        rows = stays.select(*map(quoted, rows.columns)).unionByName(rows)
+    _write_anew(rows, table)
 
 
 def _apply(spark: SparkSession, table: str, changes: ChangeSet, key: tuple[str, ...]) -> None:

@@ -37,7 +37,7 @@ def niceness(batches):
     for batch in batches:
         yield pyarrow.RecordBatch.from_pylist([{"n": os.getpriority(os.PRIO_PROCESS, 0)}])
 spark, made = open_session(job_parser(JOB).parse_args(sys.argv[1:]), "priority")
-tasks = {row["n"] for row in spark.range(4).mapInArrow(niceness, "n int").collect()}
+tasks = {row["n"] for row in spark.range(4).mapInArrow(niceness, "n bigint").collect()}
 java = spark.sparkContext._gateway.proc.pid
 threads = {os.getpriority(os.PRIO_PROCESS, int(one)) for one in os.listdir(f"/proc/{java}/task")}
 spark.stop()

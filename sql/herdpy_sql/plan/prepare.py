@@ -14,6 +14,7 @@ from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr.nodes import NotColumnar
 from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.library import ROUTINES
+from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
@@ -56,9 +57,33 @@ _NAMED_THINGS = (
 """Nodes that name a function or an operator by its schema, or are functions of the session."""
 _SESSION_WORDS = frozenset({"user", "current_role"})
 """Those that are read as columns."""
+_DONE_TO_RELATIONS = {"RENAME TO": "RENAME", "RENAME COLUMN": "RENAME COLUMN", "SET SCHEMA": "SET SCHEMA"}
+"""What ALTER TABLE does to views and sequences, too, and what ALTER VIEW and ALTER SEQUENCE call it."""
+
+
+def _alter_table(command: Command, catalog: Catalog) -> Plan:
+    """The plan of ALTER TABLE, which may name a view or a sequence for what is done to any relation."""
+    (name,) = command.names
+    found = catalog.find(*name)
+    (action, *more) = command.actions
+    done = _DONE_TO_RELATIONS.get(action.kind)
+    if not isinstance(found, CatalogObject) or done is None or more:
+        return plan_alter(command, catalog)
+    words = tuple(word for word in (action.name, action.text) if word)
+    alike = ObjectCommand(f"ALTER {found.kind.upper()}", names=(name,), action=done, words=words)
+    if found.kind == "view":
+        plan = views.alter_view(alike, catalog)
+    elif found.kind == "sequence" and done != "RENAME COLUMN":
+        plan = sequences.alter_sequence(alike, catalog)
+    else:
+        return plan_alter(command, catalog)
+    plan.tag = command.name
+    return plan
+
+
 _OF_TABLES: dict[str, Callable[[Command, Catalog], Plan]] = {
     "LOCK": lock_table_plan,
-    "ALTER TABLE": plan_alter,
+    "ALTER TABLE": _alter_table,
     "ALTER INDEX": alter_index,
     "REINDEX": reindex,
     "CLUSTER": cluster,

@@ -120,7 +120,7 @@ def plan(command: ObjectCommand, catalog: Catalog) -> Plan:
     if command.name == "CREATE SEQUENCE":
         return _create(command, catalog)
     if command.name == "ALTER SEQUENCE":
-        return _alter(command, catalog)
+        return alter_sequence(command, catalog)
     return drop_objects(command, catalog, "sequence")
 
 
@@ -173,7 +173,8 @@ def _owner(catalog: Catalog, schema: str, given: Option) -> tuple[int, int] | No
     return table.id, position
 
 
-def _alter(command: ObjectCommand, catalog: Catalog) -> Plan:
+def alter_sequence(command: ObjectCommand, catalog: Catalog) -> Plan:
+    """The plan of ALTER SEQUENCE. SqlError 42P01, 42P07, 22023 and others."""
     ((schema, name),) = command.names
     one = object_of(catalog, "sequence", schema, name)
     if one is None:

@@ -467,7 +467,7 @@ def plan(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
     if command.name == "CREATE VIEW":
         return _create(command, catalog, planned)
     if command.name == "ALTER VIEW":
-        return _alter(command, catalog)
+        return alter_view(command, catalog)
     return drop_objects(command, catalog, "view")
 
 
@@ -550,7 +550,7 @@ def _check_replaced(before: tuple[tuple[str, str], ...], after: tuple[tuple[str,
             )
 
 
-def _alter(command: ObjectCommand, catalog: Catalog) -> Plan:
+def alter_view(command: ObjectCommand, catalog: Catalog) -> Plan:
     """The plan of ALTER VIEW. SqlError 42P01, 42703, 42701, 42P07."""
     ((schema, name),) = command.names
     one = object_of(catalog, "view", schema, name)

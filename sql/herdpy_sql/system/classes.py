@@ -140,7 +140,8 @@ def _descriptions(context: Context) -> Rows:
         yield {"objoid": oid, "classoid": kind, "objsubid": column, "description": text}
 
 
-_RELATIONS, _AUTOMATIC, _INTERNAL = 1259, "a", "i"
+_RELATIONS, _RULES = 1259, 2618
+_AUTOMATIC, _INTERNAL, _NORMAL = "a", "i", "n"
 
 
 def tables(catalog: Catalog) -> list[Table]:
@@ -227,7 +228,7 @@ def _classes(context: Context) -> Rows:
 @of_catalog("pg_depend")
 @rows_of("pg_catalog", "pg_depend")
 def _dependencies(context: Context) -> Rows:
-    """Which column a sequence goes with; what else depends on what is known elsewhere."""
+    """Which column a sequence goes with, and what a view reads (as a whole: which columns is not kept)."""
     by_id = {table.id: table for table in tables(context.catalog)}
     for one, what in sequences(context.catalog):
         owner = what.owner
@@ -237,6 +238,22 @@ def _dependencies(context: Context) -> Rows:
                 "refobjid": table_oid(by_id[owner[0]]), "refobjsubid": owner[1] + 1,
                 "deptype": _INTERNAL if what.identity else _AUTOMATIC,
             }  # fmt: skip
+    yield from _view_dependencies(context)
+
+
+def _view_dependencies(context: Context) -> Rows:
+    """A view's rule is a part of the view, and depends on what it reads; on its view, too, as in PostgreSQL."""
+    oids = {one.id: table_oid(one) for one in tables(context.catalog)}
+    oids |= {one.id: one.oid for one, _definition in (*views(context.catalog), *sequences(context.catalog))}
+    for one, view in views(context.catalog):
+        row = {
+            "classid": _RULES, "objid": rule_oid(one), "objsubid": 0, "refclassid": _RELATIONS,
+            "refobjsubid": 0,
+        }  # fmt: skip
+        yield {**row, "refobjid": one.oid, "deptype": _INTERNAL}
+        for used in (one.id, *view.uses):
+            if used in oids:
+                yield {**row, "refobjid": oids[used], "deptype": _NORMAL}
 
 
 _CALL = re.compile(r"([a-z_]\w*)\(")

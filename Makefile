@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check compiled suites ibis bench soak format proto clean
+.PHONY: help demo test check compiled suites ibis dbt bench soak format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -49,7 +49,16 @@ $(AIRFLOW) $(CHECKS) $(IBIS):
 	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps -e .
 	@touch $@
 
-test: $(READY) $(OLDER)  ## all tests but the long runs: two at a time, and beside them Spark's and the suites for dialects
+# dbt pins many packages: it, its test suite for adapters and our adapter have an environment of their own.
+DBT := $(VENV)/dbt/.ready
+$(DBT): $(READY) tests/dbt/requirements.txt $(shell find orchestration/dbt_herdpy -type f -not -name '*.pyc')
+	@rm -rf $(VENV)/dbt
+	@$(BIN)/uv venv --quiet --python $(BIN)/python $(VENV)/dbt
+	@$(BIN)/uv pip install --quiet --python $(VENV)/dbt/bin/python -r tests/dbt/requirements.txt
+	@$(BIN)/uv pip install --quiet --python $(VENV)/dbt/bin/python --no-deps --no-build-isolation ./orchestration/dbt_herdpy
+	@touch $(DBT)
+
+test: $(READY) $(OLDER) $(DBT)  ## all tests but the long runs: two at a time, and beside them Spark's and the suites for dialects
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
@@ -70,6 +79,9 @@ ibis: $(IBIS)    ## ibis' own suite of backends on HerdPy and on PostgreSQL, com
 	@sh tools/install-postgres.sh
 	$(BIN)/python tests/ibis/run.py
 
+dbt: $(DBT)      ## dbt's test suite for adapters, with dbt in an environment of its own
+	$(BIN)/python tests/dbt/run.py
+
 bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	$(BIN)/python bench/serving.py
@@ -83,7 +95,7 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's
 	$(BIN)/python bench/driver.py
 	$(BIN)/python bench/spark.py
 
-soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
+soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
@@ -91,6 +103,7 @@ soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS)  ## long runs: hundreds of 
 	HERDPY_EXAMPLES=2000 $(BIN)/pytest -q -m "hypothesis and not soak and not spark" --timeout 7200
 	$(BIN)/python tests/sqlalchemy/run.py --rest
 	$(BIN)/python tests/ibis/run.py
+	$(BIN)/python tests/dbt/run.py
 
 format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .

@@ -28,6 +28,7 @@ ROOTS = (
     (ROOT / "sql" / "herdpy_sql", ROOT / "sql"),
     (ROOT / "spark_jobs" / "herdpy_spark", ROOT / "spark_jobs"),
     (ROOT / "orchestration" / "herdpy_airflow", ROOT / "orchestration"),
+    (ROOT / "orchestration" / "dbt_herdpy" / "dbt", ROOT / "orchestration" / "dbt_herdpy"),
 )
 #: The most that a function may have.
 LINES_OF_A_FUNCTION = 70

@@ -202,10 +202,23 @@ def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:
         return _volatile(binder, t.TIMESTAMPTZ, name)
     if name in SEQUENCE_FUNCTIONS:
         return bind_sequence_call(binder, name, node.expressions)
+    if name == "date" and len(node.expressions) == 1:
+        return _date_of(binder, node.expressions[0])
     found = bind_library(binder, node) if name in ROUTINES else None
     if found is None:
         raise no_function(name, [binder.bind(arg).type for arg in node.expressions])
     return found
+
+
+def _date_of(binder: ExprBinder, arg: exp.Expression) -> n.Expr:
+    """``date(x)``, which is ``x::date``; 42883 where that is not allowed."""
+    date = exp.DataType(this=exp.DataType.Type.DATE, nested=False)
+    try:
+        return binder.bind(exp.Cast(this=arg.copy(), to=date))
+    except SqlError as error:
+        if error.sqlstate != "42846":
+            raise
+        raise no_function("date", [binder.bind(arg).type]) from error
 
 
 def _now(binder: ExprBinder, node: exp.Expression) -> n.Expr:

@@ -337,7 +337,7 @@ class HerdPostgres(Postgres):
 # sqlglot's parsers are compiled and cannot be derived from.
 _CALLS = (
     *("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
-    *("LOG10", "LOG2", "REGEXP_LIKE"),
+    *("LOG10", "LOG2", "REGEXP_LIKE", "DATE"),
 )
 for _name in _CALLS:
     Postgres.Parser.FUNCTIONS.pop(_name, None)

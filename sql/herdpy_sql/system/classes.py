@@ -242,7 +242,7 @@ def _dependencies(context: Context) -> Rows:
 
 
 def _view_dependencies(context: Context) -> Rows:
-    """A view's rule is a part of the view, and depends on what it reads; on its view, too, as in PostgreSQL."""
+    """A view's rule is a part of the view, and depends on what it reads, and on the view, too."""
     oids = {one.id: table_oid(one) for one in tables(context.catalog)}
     oids |= {one.id: one.oid for one, _definition in (*views(context.catalog), *sequences(context.catalog))}
     for one, view in views(context.catalog):

@@ -1,0 +1,72 @@
+"""Which classes of dbt's test suite for adapters are run: all, but what is left out here with its reason.
+
+dbt's suite is made to be inherited: a class ``BaseX`` has the tests, and mostly a class ``TestX`` takes them
+as they are. A class that no other one inherits from is run as it is, and those of ``ALSO``.
+"""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import dbt.tests.adapter
+
+ROOT = Path(next(iter(dbt.tests.adapter.__path__)))
+PACKAGE = "dbt.tests.adapter"
+
+LEFT_OUT = {
+    "catalog.relation_types": "materialized views",
+    "basic.test_get_catalog_for_single_relation": "a method that the adapter for PostgreSQL lacks, too",
+    "dbt_clone.test_dbt_clone:BaseClonePossible": "`dbt clone` makes views, as on PostgreSQL",
+    "dbt_clone.test_dbt_clone:BaseCloneSameSourceAndTarget": "it clones a table",
+    "functions.": "CREATE FUNCTION is not supported",
+    "materialized_view.": "materialized views are not supported",
+    "python_model.": "models in Python, which the adapter for PostgreSQL does not run either",
+}  # fmt: skip
+"""By the beginning of a class's name, why it is not run."""
+
+ALSO = ("simple_snapshot.new_record_timestamp_mode:BaseSnapshotNewRecordTimestampMode",)
+"""Classes that others inherit from, and that are run nevertheless."""
+
+_DATABASE = re.compile(r"\{+\s*(?:target\.)?database\s*\}+\.(?=\{)")
+"""The suite names tables with their database, which HerdPy refuses: ``{database}.{schema}.seed``."""
+
+
+def classes():
+    """The classes of the suite that have tests, by "package.module:class"."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if path.name == "__init__.py":
+            continue
+        imported = importlib.import_module(f"{PACKAGE}.{module}")
+        _leave_out_database(imported)
+        for name, one in vars(imported).items():
+            if inspect.isclass(one) and one.__module__ == imported.__name__ and _has_tests(one):
+                found[f"{module}:{name}"] = one
+    return found
+
+
+def _has_tests(one):
+    return any(name.startswith("test") and inspect.isfunction(getattr(one, name)) for name in dir(one))
+
+
+def _leave_out_database(module):
+    for name, value in vars(module).items():
+        if isinstance(value, str) and not name.startswith("__"):
+            setattr(module, name, _DATABASE.sub("", value))
+        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+            setattr(module, name, [_DATABASE.sub("", one) for one in value])
+
+
+def chosen():
+    """The classes that are run, by their names in the suite."""
+    every = classes()
+    inherited = {base for one in every.values() for base in one.__mro__[1:]}
+    unused = [begin for begin in (*LEFT_OUT, *ALSO) if not any(name.startswith(begin) for name in every)]
+    assert not unused, f"the suite has no {unused}"
+    return {
+        name: one
+        for name, one in every.items()
+        if (one not in inherited or name in ALSO) and not name.startswith(tuple(LEFT_OUT))
+    }

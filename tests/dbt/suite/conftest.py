@@ -23,9 +23,9 @@ def dbt_profile_target():
         "threads": 4,
         "host": "127.0.0.1",
         "port": int(os.environ["HERDPY_PORT"]),
-        "user": "dbt",
+        "user": "root",  # this and the database's name are in what tests of hooks expect
         "pass": "none",
-        "dbname": "herdpy",
+        "dbname": "dbt",
     }
 
 

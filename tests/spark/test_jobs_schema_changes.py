@@ -181,7 +181,7 @@ def test_altered_tables_are_followed_into_iceberg(names, sql, new_name, jobs, tm
     argv = [
         ["export", "--to", one.to, "--format", "iceberg", "--incremental", *lake, "--table"] for one in cases
     ]
-    jobs([[*line, one.table] for line, one in zip(argv, cases, strict=True)])
+    jobs([[*line, one.table, "--from", "log"] for line, one in zip(argv, cases, strict=True)])
     was = {one.to: in_lake(catalog, one.to) for one in cases}
     first = {one.to: load_catalog("lake", **catalog).load_table(one.to).current_snapshot() for one in cases}
     for one in cases:
@@ -202,7 +202,8 @@ def follow(
     """Export, change, export, compare, for each case."""
     cases = [Case(name, new_name("alt"), sql, str(tmp_path / f"e{at}")) for at, name in enumerate(names)]
     argv = [["export", "--to", one.to, "--format", file_format, "--incremental", "--table"] for one in cases]
-    first = jobs([[*line, one.table] for line, one in zip(argv, cases, strict=True)])
+    # A replica holds a plan for each export until its lease is over, and 16 at most.
+    first = jobs([[*line, one.table, "--from", "log"] for line, one in zip(argv, cases, strict=True)])
     assert all(one["kind"] == "full" for one in first)
     for one in cases:
         one.change()
@@ -257,6 +258,8 @@ def test_altered_tables_are_followed_into_delta(cluster, sql, new_name, tmp_path
                 one.to,
                 "--format",
                 "delta",
+                "--from",
+                "log",
                 "--incremental",
                 "--table",
                 one.now,

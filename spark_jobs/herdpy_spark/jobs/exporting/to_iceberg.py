@@ -219,7 +219,7 @@ class _Run:
     def held(self, merged: MergedFiles, newest: LakeGeneration, change: SchemaChange) -> Fingerprint:
         """Of all rows, when files were merged."""
         added = sum((one.fingerprint for one in merged.added), Fingerprint())
-        if change.is_other_shape:  # hashes are of rows in their columns
+        if change.is_other_shape or not merged.kept:  # hashes are of rows in their columns and types
             return self._read(merged.kept) + added
         return newest.fingerprint - self._read(merged.gone) + added
 

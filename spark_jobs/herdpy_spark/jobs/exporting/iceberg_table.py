@@ -32,7 +32,13 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import AddSchemaUpdate, AssertCurrentSchemaId, SetCurrentSchemaUpdate
 
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Fingerprint
+from herdpy_spark.jobs.exporting.generations import (
+    DataFile,
+    ExportManifest,
+    Fingerprint,
+    is_local,
+    local_path,
+)
 from herdpy_spark.jobs.exporting.iceberg_columns import is_same
 from herdpy_spark.jobs.job import JobError, UsageError
 
@@ -89,7 +95,7 @@ class LakeTable:
         self.name = table_name(name)
         self.text = name
         try:
-            self.catalog: Catalog = load_catalog(catalog_name, **options)
+            self.catalog: Catalog = load_catalog(catalog_name, **_settled(options))
             self.table: Table | None = self._loaded()
         except Exception as error:
             raise JobError(
@@ -154,6 +160,15 @@ class LakeTable:
                 f"the Iceberg table {self.text} has rows that no export of HerdPy wrote",
                 hint="Give another --to.",
             )
+
+
+def _settled(options: Mapping[str, str]) -> dict[str, str]:
+    """A warehouse in a directory by its whole path: tasks run in other working directories than this one."""
+    settled = dict(options)
+    place = settled.get("warehouse")
+    if settled.get("type") == "sql" and place is not None and is_local(place):
+        settled["warehouse"] = f"file://{local_path(place)}"
+    return settled
 
 
 def _has_position(snapshot: Snapshot) -> bool:

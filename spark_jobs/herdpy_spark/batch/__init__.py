@@ -233,6 +233,10 @@ class TableReader(DataSourceReader):
         """Of the table there, the catalog's JSON."""
         return self._rows.definitions[0].decode()
 
+    def release(self) -> None:
+        """Nobody reads the state any more; it raises nothing."""
+        self._rows.release()
+
     def partitions(self) -> Sequence[InputPartition]:
         """See Spark; one for each range of keys."""
         return [InputPartition(number) for number in range(self._rows.count)]
@@ -270,6 +274,10 @@ class QueryReader(DataSourceReader):
     def definition(self) -> str:
         """Empty: a query has none."""
         return ""
+
+    def release(self) -> None:
+        """As of a table."""
+        self._rows.release()
 
     def partitions(self) -> Sequence[InputPartition]:
         """See Spark; the whole query."""

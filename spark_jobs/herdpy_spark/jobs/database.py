@@ -100,15 +100,17 @@ class JobDatabase:
     def pinned(
         self, spark: SparkSession, selection: dict[str, str], reading: dict[str, str]
     ) -> Iterator[Pinned]:
-        """The rows that are asked for, at a position that stands in the report."""
+        """The rows that are asked for, at a position that stands in the report; held until the block ends."""
         from herdpy_spark.batch import batch_reader, batch_schema
 
         options = Options.parse(self._base | selection | reading, "read")
         schema = batch_schema(options)
         reader: Any = batch_reader(options, schema)
-        partitions = reader.partitions()
-        lsn: LSN = reader.lsn
-        yield Pinned(lsn, _frame(spark, reader, partitions, schema), schema, reader.definition)
+        try:
+            frame = _frame(spark, reader, reader.partitions(), schema)
+            yield Pinned(reader.lsn, frame, schema, reader.definition)
+        finally:
+            reader.release()
 
 
 def _frame(spark: SparkSession, reader: Any, partitions: list[Any], schema: StructType) -> DataFrame:

@@ -11,7 +11,7 @@ from selection import chosen
 def _test_classes():
     for name, one in chosen().items():
         called = "Test_" + name.replace(".", "_").replace(":", "__")
-        yield called, type(called, (one,), {"__module__": __name__})
+        yield called, type(called, (one,), {"__module__": __name__, "suite_name": name})
 
 
 globals().update(_test_classes())

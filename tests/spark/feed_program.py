@@ -28,7 +28,7 @@ def main(given: dict[str, Any]) -> None:
 
     import herdpy_spark
     from herdpy_spark.jobs.exporting.changeset import GONE, net
-    from herdpy_spark.jobs.exporting.to_delta import Copy
+    from herdpy_spark.jobs.exporting.delta_copy import Copy
 
     place, hold = Path(given["place"]), given.get("hold", "")
     key = tuple(given["key"])

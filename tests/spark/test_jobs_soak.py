@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
 import threading
 import zipfile
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +22,7 @@ from herdpy.testing.errors import MissingSoftwareError
 from herdpy.testing.java import delta_jars
 from herdpy_spark.jobs.__main__ import run as run_job
 from herdpy_spark.jobs.exporting import export_files
+from tests.support.feed_histories import fold
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -188,8 +192,98 @@ def test_delta_is_merged_once_by_programs_of_their_own(cluster, sql, new_name, t
     assert len(versions) == 2, "the night's second run did nothing"
 
 
+def test_a_delta_table_follows_columns_that_come(tmp_path):
+    """Added ones, with their DEFAULT in rows that are there, also in place of one of their name; a renamed
+    one ends the run, and says so."""
+    try:
+        delta_jars()
+    except MissingSoftwareError as error:
+        pytest.skip(str(error))
+    conf = ("--master", "local[2]", "--conf", "spark.databricks.delta.snapshotPartitions=1", "--with-delta")
+    conf = (*conf, "--conf", "spark.sql.shuffle.partitions=2")
+    shop = ("--url", f"herdpy://{tmp_path}/shop", "--table", "app.t t")
+
+    def program(to: str, *argv: str, code: int = 0) -> str:
+        command = [
+            str(Path(sys.executable).with_name("herdpy")),
+            "spark",
+            "changes",
+            *shop,
+            *conf,
+            "--to",
+            to,
+        ]
+        done = subprocess.run(
+            [*command, "--format", "delta", "--available-now", *argv],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    def sql(*statements: str) -> None:
+        with herdpy.connect(tmp_path / "shop", autocommit=True) as connection:
+            for one in statements:
+                connection.execute(one)
+
+    sql(
+        "CREATE SCHEMA app",
+        'CREATE TABLE app."t t" (id INT PRIMARY KEY, v TEXT)',
+        "INSERT INTO app.\"t t\" VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+    )
+    for to, argv in (("copy", ("--apply",)), ("feed", ())):
+        program(to, *argv)
+    sql(
+        "UPDATE app.\"t t\" SET v = 'before' WHERE id = 2",
+        'ALTER TABLE app."t t" ADD COLUMN n_b NUMERIC(9,2) DEFAULT 1.5',
+        "ALTER TABLE app.\"t t\" ADD COLUMN d DATE DEFAULT DATE '2026-03-01'",
+        "INSERT INTO app.\"t t\" VALUES (4, 'd', NULL, NULL)",
+    )
+    for to, argv in (("copy", ("--apply",)), ("feed", ())):
+        program(to, *argv)
+    day, half = dt.date(2026, 3, 1), Decimal("1.50")
+    found = {row["id"]: tuple(row.values()) for row in delta_dicts(tmp_path / "copy")}
+    assert found == {
+        1: (1, "a", half, day),
+        2: (2, "before", half, day),
+        3: (3, "c", half, day),
+        4: (4, "d", None, None),
+    }
+    changes = sorted(delta_dicts(tmp_path / "feed"), key=lambda one: tuple(one["sequence"].values()))
+    rows: dict[Any, dict[str, Any]] = {}
+    fold(rows, changes)
+    assert {key[0]: tuple(row.values()) for key, row in rows.items()} == found
+    sql(
+        'UPDATE app."t t" SET n_b = 3 WHERE id = 3',
+        'ALTER TABLE app."t t" DROP COLUMN n_b',
+        'ALTER TABLE app."t t" ADD COLUMN n_b NUMERIC(9,2) DEFAULT 7',
+        'UPDATE app."t t" SET n_b = 8 WHERE id = 1',
+    )
+    program("copy", "--apply")
+    found = {row["id"]: row["n_b"] for row in delta_dicts(tmp_path / "copy")}
+    assert found == {1: 8, 2: 7, 3: 7, 4: 7}
+    sql('ALTER TABLE app."t t" RENAME COLUMN v TO w', "UPDATE app.\"t t\" SET w = 'after' WHERE id = 1")
+    said = program("copy", "--apply", code=1)
+    assert "v is gone or renamed" in said
+
+
+def delta_dicts(table: Path) -> list[dict[str, Any]]:
+    """The rows of a Delta table, whose columns may be more than those of its older files."""
+    files = [table / file for file in delta_files(table)]
+    tables = [pq.read_table(file) for file in files]
+    return pa.concat_tables(tables, promote_options="permissive").to_pylist()
+
+
 def delta_rows(table: Path) -> list[tuple[Any, ...]]:
-    """The rows of a Delta table, by its log: files that were added and not removed."""
+    """The rows of a Delta table: those of files that were added and not removed."""
+    rows = [pq.read_table(table / file).to_pylist() for file in delta_files(table)]
+    return sorted((row["id"], row["v"]) for some in rows for row in some)
+
+
+def delta_files(table: Path) -> set[str]:
+    """The files of a Delta table, by its log."""
     files: set[str] = set()
     for version in sorted((table / "_delta_log").glob("*.json")):
         for line in version.read_text().splitlines():
@@ -199,5 +293,4 @@ def delta_rows(table: Path) -> list[tuple[Any, ...]]:
                 files.add(action["add"]["path"])
             elif "remove" in action:
                 files.discard(action["remove"]["path"])
-    rows = [pq.read_table(table / file).to_pylist() for file in files]
-    return sorted((row["id"], row["v"]) for some in rows for row in some)
+    return files

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.exporting.generations import for_spark
@@ -31,7 +31,9 @@ from herdpy_spark.jobs.running import main
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
+_OTHER_COLUMNS = "SchemaChangedError"  # a stream's columns are settled when it begins
 SINKS = ("parquet", "json", "delta", "console")
 
 
@@ -92,11 +94,29 @@ def run(this: JobRun) -> None:
 
         if not has_delta(this.spark):
             raise JobError(NO_DELTA, hint=DELTA_HINT)
-    feed = this.spark.readStream.format("herdpy").options(**options).load()
-    if this.dry:
-        this.report["plan"] = {"columns": [one.name for one in feed.schema.fields]}
-        return
-    query = _start(this, feed, key)
+    _run(this, options, key)
+
+
+def _run(this: JobRun, options: dict[str, str], key: tuple[str, ...]) -> None:
+    """Follow the table through its columns: a stream for each stretch of the log in which it has the same."""
+    batches = -1
+    while True:
+        feed = this.spark.readStream.format("herdpy").options(**options).load()
+        if this.dry:
+            this.report["plan"] = {"columns": [one.name for one in feed.schema.fields]}
+            return
+        try:
+            _follow(this, _start(this, feed, key))
+            return
+        except Exception as error:
+            now = int(this.report.get("batches", 0))
+            if _OTHER_COLUMNS not in str(error) or now <= batches:  # it was begun again, and got no further
+                raise
+            batches = now
+        this.note("the table has columns that it had not: going on with them")
+
+
+def _follow(this: JobRun, query: StreamingQuery) -> None:
     try:
         _await(this, query)
     except KeyboardInterrupt:
@@ -122,17 +142,21 @@ def _start(this: JobRun, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuer
     else:
         writer = writer.trigger(processingTime=arguments.every)
     if arguments.apply:
-        from herdpy_spark.jobs.exporting.to_delta import Copy
+        from herdpy_spark.jobs.exporting.delta_copy import Copy
 
-        return writer.foreachBatch(Copy(arguments.to, key).apply).start()
+        copy = Copy(arguments.to, key)
+        copy.prepare(this.spark, cast("StructType", feed.schema["after"].dataType))
+        return writer.foreachBatch(copy.apply).start()
     if sink == "console":
         return writer.format("console").option("truncate", "false").start()
+    if sink == "delta":
+        writer = writer.option("mergeSchema", "true")  # changes of a table that gets columns have them
     return writer.format(sink).start(to)
 
 
 def _await(this: JobRun, query: StreamingQuery) -> None:
     shown = -1
-    rows = 0
+    rows = int(this.report.get("changes", 0))
     while True:
         over = query.awaitTermination(1)
         for one in query.recentProgress:

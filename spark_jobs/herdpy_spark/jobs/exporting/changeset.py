@@ -21,7 +21,7 @@ from herdpy_spark.jobs.job import JobError
 from herdpy_spark.jobs.steps import step
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
     from herdpy_spark.jobs.exporting.evolving import SchemaChange
@@ -30,7 +30,7 @@ SCRATCH = "_scratch"  # where older versions had changes while they merged them
 
 GONE = "__gone"
 """Column of a change set: the key's row was deleted."""
-_SEQUENCE = "sequence"
+SEQUENCE = "sequence"
 _VOIDING = ("truncate", "drop")
 _DEFINING = ("create", "alter", "drop")
 
@@ -65,28 +65,32 @@ def net(feed: DataFrame, schema: StructType, key: tuple[str, ...]) -> ChangeSet:
 
     definitions = (
         feed.where(sql.col("op").isin(*_VOIDING, *_DEFINING))
-        .select("op", "schema", _SEQUENCE)
-        .sort(_SEQUENCE)
+        .select("op", "schema", SEQUENCE)
+        .sort(SEQUENCE)
         .collect()
     )
     voids = [row for row in definitions if row["op"] in _VOIDING]
     changed = feed.where(sql.col("op").isin("insert", "update", "delete"))
     if voids:
-        last = voids[-1][_SEQUENCE].asDict()
-        kind = feed.schema[_SEQUENCE].dataType.simpleString()
-        changed = changed.where(
-            sql.col(_SEQUENCE) > sql.struct(*(sql.lit(v).alias(n) for n, v in last.items())).cast(kind)
-        )
+        changed = changed.where(sql.col(SEQUENCE) > place(feed, voids[-1][SEQUENCE]))
     ended = changed.where("op = 'delete'").select(*_columns(schema, key, "key", gone=True))
     made = changed.where("op <> 'delete'").select(*_columns(schema, key, "after", gone=False))
-    by_key = Window.partitionBy(*map(quoted, key)).orderBy(sql.col(_SEQUENCE).desc())
+    by_key = Window.partitionBy(*map(quoted, key)).orderBy(sql.col(SEQUENCE).desc())
     newest = ended.unionByName(made).withColumn("__nth", sql.row_number().over(by_key)).where("__nth = 1")
     return ChangeSet(
-        newest.drop("__nth", _SEQUENCE),
+        newest.drop("__nth", SEQUENCE),
         bool(voids),
         changed.count(),
         tuple((row["op"], row["schema"]) for row in definitions if row["op"] in _DEFINING),
     )
+
+
+def place(feed: DataFrame, sequence: Row) -> Column:
+    """A place in the log's order as an expression: what ``sequence`` of the feed is compared with."""
+    from pyspark.sql import functions as sql
+
+    kind = feed.schema[SEQUENCE].dataType.simpleString()
+    return sql.struct(*(sql.lit(value).alias(name) for name, value in sequence.asDict().items())).cast(kind)
 
 
 def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: bool) -> list[Column]:
@@ -99,7 +103,7 @@ def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: boo
         else sql.lit(None).cast(one.dataType).alias(one.name)
         for one in schema.fields
     ]
-    return [*columns, sql.lit(gone).alias(GONE), sql.col(_SEQUENCE)]
+    return [*columns, sql.lit(gone).alias(GONE), sql.col(SEQUENCE)]
 
 
 _SMALL = 8  # a file with less than this part of the wanted rows is joined with others

@@ -11,7 +11,6 @@ Copy is a Delta table that follows a table of the database: every batch of its c
 from __future__ import annotations
 
 import json
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from herdpy import __version__
@@ -41,8 +40,9 @@ if TYPE_CHECKING:
 
 APPLICATION = "herdpy-export"
 _METADATA = "spark__databricks__delta__commitInfo__userMetadata"
-_APPLICATION = "spark__databricks__delta__write__txnAppId"
-_VERSION = "spark__databricks__delta__write__txnVersion"
+TRANSACTION = "spark__databricks__delta__write__txnAppId"
+VERSION = "spark__databricks__delta__write__txnVersion"
+"""Delta passes over a write whose application has written this version, or a later one."""
 NO_DELTA = "Delta Lake is not on the class path"
 DELTA_HINT = (
     "Give --with-delta, or spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 with the settings of"
@@ -112,8 +112,8 @@ def newest(spark: SparkSession, table: str) -> dict[str, Any] | None:
 def _commit_settings(facts: dict[str, Any]) -> dict[str, str]:
     return {
         _METADATA: json.dumps({APPLICATION: facts}),
-        _APPLICATION: APPLICATION,
-        _VERSION: str(facts["generation"]),
+        TRANSACTION: APPLICATION,
+        VERSION: str(facts["generation"]),
     }
 
 
@@ -205,42 +205,3 @@ def merge(spark: SparkSession, table: str, changes: ChangeSet, key: tuple[str, .
         )
     finally:
         spark.catalog.dropTempView(view)
-
-
-class Copy:
-    """The Delta table.
-
-    Args:
-        to: its directory or URL; it is made with the first batch.
-        key: columns of the primary key.
-    """
-
-    def __init__(self, to: str, key: tuple[str, ...]) -> None:
-        self._to = to
-        self._key = key
-
-    def apply(self, batch: DataFrame, number: int) -> None:
-        """Apply the batch with this number, once: Delta passes over a number that it has seen of this stream.
-
-        A table that begins anew (its checkpoint was removed) would begin with number 0 again, so the stream's
-        own identity is part of the name under which numbers are written.
-        """
-        from pyspark.sql.types import StructType
-
-        spark = batch.sparkSession
-        at = generations.spark_place(self._to, spark)
-        table = at.join("").rstrip("/")
-        after = batch.schema["after"].dataType
-        assert isinstance(after, StructType)
-        if not at.names("_delta_log"):
-            spark.createDataFrame([], after).write.format("delta").save(table)
-        batch.persist()
-        try:
-            changes = changeset.net(batch, after, self._key)
-            if not changes.events and not changes.voided:
-                return
-            stream = spark.sparkContext.getLocalProperty("sql.streaming.queryId") or str(uuid.uuid4())
-            with settings(spark, **{_APPLICATION: f"herdpy-changes-{stream}", _VERSION: str(number)}):
-                merge(spark, table, changes, self._key)
-        finally:
-            batch.unpersist()

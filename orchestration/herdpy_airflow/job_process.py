@@ -24,7 +24,7 @@ from typing import Any
 from herdpy_airflow.addresses import ConnectionAddress
 
 #: The argument by which each job takes a name that makes its repetition harmless.
-NAMED_BY = {"export": "--run-id", "archive": "--run-id", "bulk-load": "--load-id"}
+NAMED_BY = {"export": "--run-id", "compact": "--run-id", "archive": "--run-id", "bulk-load": "--load-id"}
 #: Arguments that are given here, and by nobody else.
 _OURS = frozenset({"--url", "--user", "--report", "--run-id", "--load-id"})
 _NAME_LENGTH = 48

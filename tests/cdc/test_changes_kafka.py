@@ -96,6 +96,7 @@ def test_a_topic_is_named_as_debezium_names_it(sql, changes, kafka):
     assert [key for key, _, _ in read(kafka, "shop.app.orders")] == [None, b'{"id":1}']
 
 
+@pytest.mark.soak
 def test_each_change_is_there_once_when_runs_and_the_broker_are_killed(sql, changes, kafka):
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     target, over = f"kafka://{kafka.hostport}/killed", threading.Event()

@@ -109,7 +109,7 @@ def test_what_is_copied_is_there_and_is_not_ignored():
 
 def test_the_packages_of_the_wheel_are_all_copied():
     text = (ROOT / "pyproject.toml").read_text()
-    packages = re.search(r"\[tool.hatch.build.targets.wheel\]\npackages = \[(.*)\]", text)
+    packages = re.search(r"\[tool.hatch.build.targets.wheel\]\npackages = \[(.*?)\]", text, re.DOTALL)
     assert packages is not None
     roots = {name.split("/")[0] for name in re.findall(r'"([^"]+)"', packages[1])}
     copied = {rest.split()[0] for name, rest in instructions(DOCKERFILE.read_text()) if name == "COPY"}

@@ -53,6 +53,9 @@ def test_a_run_is_done_once_and_what_differs_is_told(job: Job, sql, table: str, 
     assert found["differences"] == [{"which": "different", "row": {"id": "7"}}]
     planned = job("export", "--table", table, "--to", to, "--incremental", "--dry-run")
     assert planned["plan"] == {"kind": "incremental", "generation": 2, "since": first["lsn"]}
+    missing = job("export", "--table", f"{table}x", "--to", to, "--incremental", code=1)
+    assert "does not exist" in missing["error"]["message"]
+    sql(f"CREATE TABLE {table}x (id INT PRIMARY KEY, v TEXT)")
     other = job("export", "--table", f"{table}x", "--to", to, "--incremental", code=2)
     assert "has another table" in other["error"]["message"]
     (file,) = export_files(str(to))

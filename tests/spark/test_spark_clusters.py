@@ -1,7 +1,7 @@
 """The source on other masters than that of all tests: executors in processes of their own, Spark Connect.
 
 Each test is one program, another JVM at least: a load (twice, by its id), reads of a replica and of the log,
-and the change feed, in a time zone that is not UTC. Connect is in every run, the others are soaks.
+and the change feed, in a time zone that is not UTC. They are soaks.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def _printed(place, given):
     raise AssertionError(SLOW)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_client_of_spark_connect_loads_reads_and_follows(check):
     check(remote="local[2]")

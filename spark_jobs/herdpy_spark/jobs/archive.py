@@ -19,9 +19,14 @@ from herdpy_spark.jobs.archived import Closed, closed_ledgers, frame_of
 from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.exporting import new_run_id, now, rows
 from herdpy_spark.jobs.exporting.changeset import FileWriter
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.generations import (
+    ExportManifest,
+    Generations,
+    needs_spark,
+    place,
+    publish,
+)
 from herdpy_spark.jobs.exporting.task_files import row_files
-from herdpy_spark.jobs.exporting.to_files import publish
 from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, UsageError, run_id, shown_url, source_options
 from herdpy_spark.jobs.running import main
 

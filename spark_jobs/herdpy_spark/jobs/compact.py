@@ -13,10 +13,9 @@ import re
 
 from herdpy_spark.jobs.exporting import compaction, new_run_id
 from herdpy_spark.jobs.exporting.changeset import FileWriter, GenerationStore
-from herdpy_spark.jobs.exporting.generations import Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.generations import Generations, needs_spark, place, publish
 from herdpy_spark.jobs.exporting.rows import quoted
 from herdpy_spark.jobs.exporting.task_files import row_files
-from herdpy_spark.jobs.exporting.to_files import publish
 from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, UsageError, add_catalog, count, run_id
 from herdpy_spark.jobs.running import has_delta, lake, main
 

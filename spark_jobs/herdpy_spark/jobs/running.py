@@ -91,12 +91,12 @@ def open_session(arguments: argparse.Namespace, name: str) -> tuple[SparkSession
         builder = builder.config(key, value)
     made = builder.getOrCreate()
     if not is_running and IS_KNOWN_HERE:
-        _stand_back(made, arguments.niceness)
+        _lower_priority(made, arguments.niceness)
     herdpy_spark.register(made)
     return made, True
 
 
-def _stand_back(spark: SparkSession, niceness: int | None) -> None:
+def _lower_priority(spark: SparkSession, niceness: int | None) -> None:
     """Lower Spark's JVM, which was started for this job, and so the processes of Python that it starts."""
     context: Any = spark.sparkContext
     if niceness is None:

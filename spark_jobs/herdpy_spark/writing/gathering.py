@@ -1,4 +1,4 @@
-"""Rows of small partitions: carried to the driver by their tasks' messages, staged there together.
+"""Carried rows: those of small partitions, which come in their tasks' messages and are staged together.
 
 Above ``staging``. A ledger for each of hundreds of partitions of a few rows would cost more than the rows.
 So a task stages only what is too much to be carried, and the driver writes the rest, partition after

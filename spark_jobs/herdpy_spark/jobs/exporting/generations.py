@@ -32,6 +32,8 @@ from herdpy_spark.jobs.job import JobError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from herdpy_spark.jobs.job import JobRun
+
 _RENAMING = frozenset({"hdfs", "viewfs", "file"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -511,3 +513,14 @@ class Generations:
 
 def _manifest(number: int) -> str:
     return f"{MANIFESTS}/manifest-{number:08d}.json"
+
+
+def publish(this: JobRun, generations: Generations, manifest: ExportManifest) -> None:
+    """Publish, and say what that is worth there. JobError, as ``Generations.publish``."""
+    generations.publish(manifest)
+    if not generations.place.is_exclusive:
+        this.report["exclusive"] = False
+        this.note(
+            f"{generations.place.url} cannot create a file on the condition that there is none: of two runs"
+            " that publish within moments, one would replace the other's generation"
+        )

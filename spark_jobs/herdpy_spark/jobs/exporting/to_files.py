@@ -14,7 +14,7 @@ from herdpy_spark.jobs.exporting import REWRITE, ExportRequest, changeset, new_r
 from herdpy_spark.jobs.exporting.changeset import SCRATCH, FileWriter
 from herdpy_spark.jobs.exporting.evolving import SchemaChange, key_names, refuse
 from herdpy_spark.jobs.exporting.following import ExportStretch, stretch
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, needs_spark, place
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, needs_spark, place, publish
 from herdpy_spark.jobs.exporting.task_files import check_partitions, row_files
 from herdpy_spark.jobs.job import UsageError
 from herdpy_sql.definitions import decode_table, encode_table
@@ -52,17 +52,6 @@ def export(this: JobRun, request: ExportRequest) -> None:
         f" in {len(manifest.files)} files; {len(swept)} old ones removed"
     )
     this.report |= _summary(manifest) | {"removed": len(swept)}
-
-
-def publish(this: JobRun, generations: Generations, manifest: ExportManifest) -> None:
-    """Publish, and say what that is worth there. JobError, as ``Generations.publish``."""
-    generations.publish(manifest)
-    if not generations.place.is_exclusive:
-        this.report["exclusive"] = False
-        this.note(
-            f"{generations.place.url} cannot create a file on the condition that there is none: of two runs"
-            " that publish within moments, one would replace the other's generation"
-        )
 
 
 def _full(

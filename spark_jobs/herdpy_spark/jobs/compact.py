@@ -16,7 +16,15 @@ from herdpy_spark.jobs.exporting.changeset import FileWriter, GenerationStore
 from herdpy_spark.jobs.exporting.generations import Generations, needs_spark, place, publish
 from herdpy_spark.jobs.exporting.rows import quoted
 from herdpy_spark.jobs.exporting.task_files import row_files
-from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, UsageError, add_catalog, count, run_id
+from herdpy_spark.jobs.job import (
+    JobError,
+    JobRun,
+    SparkJob,
+    add_export,
+    check_catalog,
+    count,
+    run_id,
+)
 from herdpy_spark.jobs.running import has_delta, lake, main
 
 _SIZE = re.compile(r"(\d+)\s*(B|KB|MB|GB)?", re.IGNORECASE)
@@ -34,13 +42,7 @@ def size(text: str) -> int:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
-    what.add_argument(
-        "--export",
-        required=True,
-        metavar="PATH",
-        help="directory or URL of the export; with --catalog NAMESPACE.TABLE",
-    )
-    add_catalog(what)
+    add_export(what)
     how = parser.add_argument_group("how")
     how.add_argument(
         "--target-size", type=size, default="128MB", metavar="SIZE", help="of the joined files (128MB)"
@@ -55,8 +57,7 @@ def run(this: JobRun) -> None:
     """Compact. JobError, UsageError as they say; the export is as it was then."""
     arguments = this.arguments
     this.report["export"] = arguments.export
-    if arguments.catalog_option and not arguments.catalog:
-        raise UsageError("--catalog-option is for --catalog")
+    check_catalog(arguments)
     if arguments.catalog:
         lake("iceberg_compaction").compact(this)
         return

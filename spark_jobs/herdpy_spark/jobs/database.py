@@ -91,10 +91,7 @@ class JobDatabase:
     @property
     def key(self) -> tuple[str, ...]:
         """Names of the primary key's columns; none where there is none."""
-        table = self.definition
-        if table.has_hidden_key:
-            return ()
-        return tuple(table.columns[at].name for at in table.key_positions)
+        return key_names(self.definition)
 
     @contextmanager
     def pinned(
@@ -111,6 +108,11 @@ class JobDatabase:
             yield Pinned(reader.lsn, frame, schema, reader.definition)
         finally:
             reader.release()
+
+
+def key_names(table: Table) -> tuple[str, ...]:
+    """Names of the primary key's columns; none where there is none."""
+    return () if table.has_hidden_key else tuple(table.columns[at].name for at in table.key_positions)
 
 
 def _frame(spark: SparkSession, reader: Any, partitions: list[Any], schema: StructType) -> DataFrame:

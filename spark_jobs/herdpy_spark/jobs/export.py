@@ -18,6 +18,7 @@ from herdpy_spark.jobs.job import (
     SparkJob,
     UsageError,
     add_catalog,
+    check_catalog,
     count,
     given,
     listed,
@@ -104,8 +105,7 @@ def run(this: JobRun) -> None:
             else "an Iceberg table is in a catalog: --catalog is missing",
             hint="--format iceberg --catalog NAME --to NAMESPACE.TABLE; --catalog-option has its settings.",
         )
-    if arguments.catalog_option and not arguments.catalog:
-        raise UsageError("--catalog-option is for --catalog")
+    check_catalog(arguments)
     if arguments.incremental:
         for option, value in (("--query", arguments.query), ("--where", arguments.where)):
             if value:

@@ -181,6 +181,23 @@ def add_catalog(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def check_catalog(arguments: argparse.Namespace) -> None:
+    """UsageError for settings of no catalog."""
+    if arguments.catalog_option and not arguments.catalog:
+        raise UsageError("--catalog-option is for --catalog")
+
+
+def add_export(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments that name an export that is there."""
+    group.add_argument(
+        "--export",
+        required=True,
+        metavar="PATH",
+        help="directory or URL of the export; with --catalog NAMESPACE.TABLE",
+    )
+    add_catalog(group)
+
+
 def source_options(arguments: argparse.Namespace) -> dict[str, str]:
     """The data source's options that say where the database is. UsageError where --url is missing."""
     if not arguments.url:

@@ -36,8 +36,8 @@ from herdpy_spark.jobs.job import (
     JobError,
     JobRun,
     SparkJob,
-    UsageError,
-    add_catalog,
+    add_export,
+    check_catalog,
     count,
     given,
     shown_url,
@@ -59,13 +59,7 @@ _HINT = (
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
-    what.add_argument(
-        "--export",
-        required=True,
-        metavar="PATH",
-        help="directory or URL of the export; with --catalog NAMESPACE.TABLE",
-    )
-    add_catalog(what)
+    add_export(what)
     what.add_argument("--generation", type=count, metavar="N", help="which generation (the newest)")
     what.add_argument(
         "--files-only", action="store_true", help="compare the files with the manifest, no table"
@@ -84,8 +78,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def run(this: JobRun) -> None:
     """Compare. JobError when something differs."""
     arguments = this.arguments
-    if arguments.catalog_option and not arguments.catalog:
-        raise UsageError("--catalog-option is for --catalog")
+    check_catalog(arguments)
     stored = _stored(this)
     manifest = stored.manifest
     this.report |= {

@@ -50,7 +50,7 @@ class Copy:
         at = generations.spark_place(self._to, spark)
         if not at.names("_delta_log"):
             return
-        table = _name(at)
+        table = _name(at.join("").rstrip("/"))
         there, now = _types(spark.sql(f"SELECT * FROM {table}").schema), _types(schema)
         others = [f"{name} is gone or renamed" for name in there if name not in now]
         others += [
@@ -78,28 +78,29 @@ class Copy:
 
         spark = batch.sparkSession
         at = generations.spark_place(self._to, spark)
+        table = at.join("").rstrip("/")
         after = batch.schema["after"].dataType
         assert isinstance(after, StructType)
         if not at.names("_delta_log"):
-            spark.createDataFrame([], after).write.format("delta").save(at.join("").rstrip("/"))
+            spark.createDataFrame([], after).write.format("delta").save(table)
         batch.persist()
         try:
             stream = spark.sparkContext.getLocalProperty("sql.streaming.queryId") or str(uuid.uuid4())
             added = _added(batch, after)
             if added:
                 with settings(spark, **_once(f"herdpy-columns-{stream}", number)):
-                    _fill(spark, _name(at), after, added)
+                    _fill(spark, _name(table), after, added)
             changes = changeset.net(_filled(batch, after, added), after, self._key)
             if not changes.events and not changes.voided:
                 return
             with settings(spark, **_once(f"herdpy-changes-{stream}", number)):
-                merge(spark, at.join("").rstrip("/"), changes, self._key)
+                merge(spark, table, changes, self._key)
         finally:
             batch.unpersist()
 
 
-def _name(at: generations.ExportPlace) -> str:
-    return f"delta.{quoted(at.join('').rstrip('/'))}"
+def _name(table: str) -> str:
+    return f"delta.{quoted(table)}"
 
 
 def _types(schema: StructType) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from herdpy_spark.batch import table_schema
 from herdpy_spark.feed.spark_columns import SPARK
 from herdpy_spark.feed.table import Array, added_values
+from herdpy_spark.jobs.database import key_names
 from herdpy_spark.jobs.exporting import STOP
 from herdpy_spark.jobs.exporting.rows import quoted
 from herdpy_spark.jobs.job import JobError, UsageError
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from herdpy_sql.catalog import Table
-
-
-def key_names(table: Table) -> tuple[str, ...]:
-    """Names of the primary key's columns; none where there is none."""
-    return () if table.has_hidden_key else tuple(table.columns[at].name for at in table.key_positions)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy import __version__
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.database import JobDatabase
+from herdpy_spark.jobs.database import JobDatabase, key_names
 from herdpy_spark.jobs.exporting import REWRITE, ExportRequest, changeset, new_run_id, now
 from herdpy_spark.jobs.exporting.changeset import SCRATCH, FileWriter
-from herdpy_spark.jobs.exporting.evolving import SchemaChange, key_names, refuse
+from herdpy_spark.jobs.exporting.evolving import SchemaChange, refuse
 from herdpy_spark.jobs.exporting.following import ExportStretch, stretch
 from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, needs_spark, place, publish
 from herdpy_spark.jobs.exporting.task_files import check_partitions, row_files

@@ -360,7 +360,7 @@ def list_command(
     published = needed("herdpy.log.published")
     try:
         rows = [_row(published, ref, check) for ref in published.snapshots(url, tablespace)]
-    except published.PublishedSnapshotError as error:
+    except published.PlaceError as error:
         raise CliError(str(error)) from error
     if json:
         write_document(rows)

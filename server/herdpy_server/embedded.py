@@ -21,7 +21,7 @@ from types import CoroutineType
 from typing import Any, ClassVar, TypeVar
 
 from herdpy.log import Append, LastWait
-from herdpy.log.published import PublishedManifest, PublishedSnapshotError
+from herdpy.log.published import PlaceError, PublishedManifest
 from herdpy.log.wait import run_blocking
 from herdpy_server.publishing.snapshot import Progress, applied_state, moment_of, there, write_snapshot
 from herdpy_server.sessions import OpenSessions, Session
@@ -289,7 +289,7 @@ class Database:
             if manifest is not None and manifest.log_id == found.log_id:
                 return manifest
             return write_snapshot(state, url, tablespace, found, progress=progress)
-        except PublishedSnapshotError as error:
+        except PlaceError as error:
             raise SqlError("58030", str(error)) from error
         finally:
             state.close()

@@ -8,11 +8,11 @@ the log's entries after a snapshot's LSN to its rows has the tables at any later
 and xxhash. The bytes are in docs/published-snapshots.md.
 """
 
+from herdpy.log.place import PlaceError
 from herdpy.log.published.manifest import (
     KEY_COLUMN,
     DamagedSnapshotError,
     PublishedManifest,
-    PublishedSnapshotError,
     SnapshotFile,
     SnapshotTable,
 )
@@ -34,8 +34,8 @@ __all__ = [
     "KEY_COLUMN",
     "DamagedSnapshotError",
     "Dated",
+    "PlaceError",
     "PublishedManifest",
-    "PublishedSnapshotError",
     "Retention",
     "SnapshotFile",
     "SnapshotRef",

@@ -12,15 +12,11 @@ from typing import Any
 
 from google_crc32c import value as _crc32c
 
-from herdpy.log.errors import LogError
 from herdpy.log.lsn import LSN
+from herdpy.log.place import PlaceError
 
 
-class PublishedSnapshotError(LogError):
-    """A place that cannot be listed, read or written; the message names it."""
-
-
-class DamagedSnapshotError(PublishedSnapshotError):
+class DamagedSnapshotError(PlaceError):
     """A file of a snapshot is not what was written, or is gone.
 
     Attributes:

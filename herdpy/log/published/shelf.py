@@ -1,148 +1,19 @@
 """Where snapshots are published, which ones a place holds, and which of them stay.
 
-Above ``manifest``. A :class:`Place` is a directory or an object store by any URL that fsspec knows (``/dir``,
-``s3://bucket/prefix``, ``memory://name``); credentials come from the environment or fsspec's configuration.
-A snapshot is there once its manifest is: a directory without one is being written, or was left by a crash.
-``choose``, which is pure, says which snapshots stay; ``prune`` removes the others.
+Above ``manifest`` and ``log.place``. A snapshot is there once its manifest is: a directory without one is
+being written, or was left by a crash. ``choose``, which is pure, says which snapshots stay; ``prune`` removes
+the others.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from herdpy.log.files import sync_directory, sync_path
 from herdpy.log.lsn import LSN
-from herdpy.log.published.manifest import (
-    FILE_NAME,
-    DamagedSnapshotError,
-    PublishedManifest,
-    PublishedSnapshotError,
-)
-
-
-class Place:
-    """A directory behind a URL. Its methods block and raise PublishedSnapshotError, but for what they say."""
-
-    def __init__(self, url: str) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise PublishedSnapshotError(
-                "published snapshots need the package fsspec: pip install 'herdpy[spark]' or 'herdpy[server]'"
-            ) from error
-        self.url = url.rstrip("/") or url
-        try:
-            self._fs: Any
-            self._fs, root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError, OSError) as error:
-            raise PublishedSnapshotError(f"{url} cannot be opened: {error}") from error
-        self._root = str(root).rstrip("/")
-        self._local = "file" in _protocols(self._fs)
-
-    @classmethod
-    def below(cls, place: Place, name: str) -> Place:
-        """A directory in it."""
-        inner = cls.__new__(cls)
-        inner.url, inner._fs = f"{place.url}/{name}", place._fs
-        inner._root, inner._local = f"{place._root}/{name}", place._local
-        return inner
-
-    def path(self, name: str) -> str:
-        """As its filesystem names a file in it."""
-        return f"{self._root}/{name}" if name else self._root
-
-    def names(self) -> list[str]:
-        """Of what is in it, in no order; nothing when it is not there."""
-        with self._translated("listed"):
-            self._fs.invalidate_cache()
-            try:
-                found = self._fs.ls(self._root, detail=False)
-            except FileNotFoundError:
-                return []
-            return [str(path).rstrip("/").rpartition("/")[2] for path in found]
-
-    def exists(self, name: str) -> bool:
-        """Whether a file is there."""
-        with self._translated("listed"):
-            self._fs.invalidate_cache()
-            return bool(self._fs.exists(self.path(name)))
-
-    def size(self, name: str) -> int | None:
-        """A file's, in bytes; None when it is not there."""
-        with self._translated("listed"):
-            self._fs.invalidate_cache()
-            try:
-                return int(self._fs.size(self.path(name)))
-            except FileNotFoundError:
-                return None
-
-    def read(self, name: str) -> bytes:
-        """All of a file. FileNotFoundError when it is not there."""
-        with self._translated(f"read ({name})"):
-            data: bytes = self._fs.cat_file(self.path(name))
-            return data
-
-    def create(self, name: str) -> Any:
-        """A new file to write to, with the directories on the way to it."""
-        with self._translated(f"written ({name})"):
-            self._fs.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-            return self._fs.open(self.path(name), "wb")
-
-    def settle(self, name: str) -> None:
-        """Bring a closed file of a local directory to the disk; stores of objects have done so."""
-        if self._local:
-            with self._translated(f"written ({name})"):
-                sync_path(self.path(name))
-
-    def put(self, name: str, data: bytes) -> None:
-        """A whole file at once: who looks finds all of it or nothing."""
-        with self._translated(f"written ({name})"):
-            if not self._local:
-                self._fs.makedirs(self._root, exist_ok=True)
-                self._fs.pipe_file(self.path(name), data)
-                return
-            os.makedirs(self._root, exist_ok=True)
-            hidden = self.path(f".{name}.new")
-            with open(hidden, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(hidden, self.path(name))
-            sync_directory(self._root)
-            sync_directory(os.path.dirname(self._root))
-
-    def delete(self, name: str) -> None:
-        """Remove a file; nothing when it is not there."""
-        with self._translated("cleared"), contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(self.path(name))
-
-    def clear(self) -> None:
-        """Remove it with all that is in it; nothing when it is not there."""
-        with self._translated("cleared"):
-            self._fs.invalidate_cache()
-            with contextlib.suppress(FileNotFoundError):
-                self._fs.rm(self._root, recursive=True)
-
-    @contextlib.contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            # Each filesystem has exceptions of its own: a store's client raises what it likes.
-            raise PublishedSnapshotError(f"{self.url} cannot be {what}: {error}") from error
-
-
-def _protocols(fs: Any) -> tuple[str, ...]:
-    known = fs.protocol
-    return (known,) if isinstance(known, str) else tuple(known)
-
+from herdpy.log.place import Place
+from herdpy.log.published.manifest import FILE_NAME, DamagedSnapshotError, PublishedManifest
 
 # The snapshots in a place.
 
@@ -171,7 +42,7 @@ class SnapshotRef:
         return f"{self.url.rstrip('/')}/{self.directory}"
 
     def place(self) -> Place:
-        """Its directory. PublishedSnapshotError when the URL means nothing here."""
+        """Its directory. PlaceError when the URL means nothing here."""
         return Place.below(Place(self.url), self.directory)
 
 
@@ -187,7 +58,7 @@ def lsn_of(name: str) -> LSN | None:
 
 
 def snapshots(url: str, tablespace: str) -> list[SnapshotRef]:
-    """The tablespace's snapshots that are complete, newest first. PublishedSnapshotError."""
+    """The tablespace's snapshots that are complete, newest first. PlaceError."""
     place = Place.below(Place(url), tablespace)
     found = [lsn for name in place.names() if (lsn := lsn_of(name)) is not None]
     return [
@@ -202,7 +73,7 @@ def load(ref: SnapshotRef) -> PublishedManifest:
 
     Raises:
         DamagedSnapshotError: it is gone, or is not what was written, or is another's.
-        PublishedSnapshotError: the place cannot be read.
+        PlaceError: the place cannot be read.
     """
     place = ref.place()
     file = f"{place.url}/{FILE_NAME}"
@@ -309,7 +180,7 @@ def dated(
         log_id: only those of this log. A tablespace that was dropped and made again has another.
 
     Raises:
-        PublishedSnapshotError: the place cannot be read.
+        PlaceError: the place cannot be read.
     """
     found: list[Dated] = []
     damaged: list[DamagedSnapshotError] = []
@@ -332,7 +203,7 @@ def remove_others(
     Snapshots of a log other than ``log_id``, where that is given, are somebody else's and stay.
 
     For whoever publishes: what another is writing just then, before the newest, would be taken for what a
-    crash left. Manifests go first, so a snapshot is never found without its files. PublishedSnapshotError.
+    crash left. Manifests go first, so a snapshot is never found without its files. PlaceError.
     """
     if not staying:
         return []

@@ -20,6 +20,7 @@ import xxhash
 
 from herdpy.imports import lazy_module
 from herdpy.log.lsn import LSN
+from herdpy.log.place import Place, PlaceError
 from herdpy.log.published.manifest import (
     FILE_NAME,
     KEY_COLUMN,
@@ -27,11 +28,10 @@ from herdpy.log.published.manifest import (
     MAX_ROW_GROUP,
     DamagedSnapshotError,
     PublishedManifest,
-    PublishedSnapshotError,
     SnapshotFile,
     SnapshotTable,
 )
-from herdpy.log.published.shelf import Place, SnapshotRef
+from herdpy.log.published.shelf import SnapshotRef
 
 pq: Any = lazy_module("pyarrow.parquet")
 
@@ -54,7 +54,7 @@ class SnapshotWriter:
         created_us: int,
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        """Nothing is written yet. The arguments are as in ``PublishedManifest``; PublishedSnapshotError."""
+        """Nothing is written yet. The arguments are as in ``PublishedManifest``; PlaceError."""
         self.ref = SnapshotRef(url, tablespace, lsn)
         self.place = self.ref.place()
         self.file_bytes = file_bytes
@@ -83,7 +83,7 @@ class SnapshotWriter:
         """Make the snapshot appear, with all tables that were written. Arguments as in ``PublishedManifest``.
 
         Raises:
-            PublishedSnapshotError: the place refused it, or one of the files is gone.
+            PlaceError: the place refused it, or one of the files is gone.
         """
         tablespace, lsn, tables = self.ref.tablespace, self.ref.lsn, tuple(self._tables)
         manifest = PublishedManifest(
@@ -92,9 +92,7 @@ class SnapshotWriter:
         for table in manifest.tables:
             for file in table.files:
                 if self.place.size(file.path) != file.size_bytes:
-                    raise PublishedSnapshotError(
-                        f"{self.place.url}/{file.path} was removed while others were written"
-                    )
+                    raise PlaceError(f"{self.place.url}/{file.path} was removed while others were written")
         self.place.put(FILE_NAME, manifest.encode())
         return manifest
 
@@ -262,7 +260,7 @@ def _refused(place: Place, path: str) -> Any:
     try:
         yield
     except Exception as error:
-        raise PublishedSnapshotError(f"{place.url}/{path} cannot be written: {error}") from error
+        raise PlaceError(f"{place.url}/{path} cannot be written: {error}") from error
 
 
 class Quantiles:
@@ -300,7 +298,7 @@ def open_file(ref: SnapshotRef, file: SnapshotFile) -> pa.BufferReader:
 
     Raises:
         DamagedSnapshotError: it is gone, or is not what was written.
-        PublishedSnapshotError: the place cannot be read.
+        PlaceError: the place cannot be read.
     """
     place = ref.place()
     url = f"{place.url}/{file.path}"
@@ -331,7 +329,7 @@ def read_batches(
         columns: which ones, ``__key`` if it is wanted; None: all. They come in the file's order.
 
     Raises:
-        DamagedSnapshotError, PublishedSnapshotError: as ``open_file``.
+        DamagedSnapshotError, PlaceError: as ``open_file``.
     """
     for file in files:
         if (low is not None and file.last_key < low) or (high is not None and file.first_key >= high):

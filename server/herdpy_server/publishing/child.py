@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from herdpy.log.published import PublishedSnapshotError, dated, remove_others
+from herdpy.log.published import PlaceError, dated, remove_others
 from herdpy_server.child_process import end_with_parent, lower_priority
 from herdpy_server.publishing.messages import (
     At,
@@ -50,7 +50,7 @@ def main() -> None:
         publish(start, talk)
     except StoreDamagedError as error:
         talk.say(Failed("store", str(error)))
-    except PublishedSnapshotError as error:
+    except PlaceError as error:
         talk.say(Failed("place", str(error)))
     except Exception as error:
         talk.say(Failed("other", f"{type(error).__name__}: {error}"))

@@ -188,7 +188,7 @@ class Moment:
 def there(url: str, tablespace: str, lsn: LSN) -> PublishedManifest | None:
     """What was published at this LSN before; None when there is nothing, or it is damaged.
 
-    Of its files only the sizes are looked at. PublishedSnapshotError: the place cannot be read.
+    Of its files only the sizes are looked at. PlaceError: the place cannot be read.
     """
     ref = SnapshotRef(url, tablespace, lsn)
     try:
@@ -215,7 +215,7 @@ def write_snapshot(
 
     Raises:
         StoreDamagedError: the rows are not those that were written.
-        PublishedSnapshotError: the place refused something.
+        PlaceError: the place refused something.
     """
     begun_us = time.time_ns() // 1000
     writer = SnapshotWriter(url, tablespace, state.lsn, created_us=begun_us)

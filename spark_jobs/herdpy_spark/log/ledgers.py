@@ -94,7 +94,7 @@ class LogAddress:
     def oldest_snapshot(self, after: LSN, upto: LSN) -> SnapshotRef | None:
         """The oldest published snapshot of this log from ``after`` to ``upto``; None as ``newest_snapshot``.
 
-        Raises DamagedSnapshotError, PublishedSnapshotError.
+        Raises DamagedSnapshotError, PlaceError.
         """
         found = snapshots(self.snapshot_url, self.tablespace) if self.snapshot_url else []
         between = (ref for ref in reversed(found) if after <= ref.lsn <= upto)

@@ -294,7 +294,7 @@ class SnapshotRows:
         self._schema = shape.projected(names)
 
     def read(self, files: Sequence[SnapshotFile]) -> Iterator[pa.RecordBatch]:
-        """Those in these files. DamagedSnapshotError, PublishedSnapshotError."""
+        """Those in these files. DamagedSnapshotError, PlaceError."""
         low, high = self._low, self._high
         for file in files:
             if (low is None or file.last_key >= low) and (high is None or file.first_key < high):
@@ -391,7 +391,7 @@ def read_partition(
     Raises:
         LogTrimmedError: entries or staged rows that the plan needs were deleted since.
         DamagedSnapshotError: a file of the snapshot is gone or is not what was written.
-        PublishedSnapshotError: the snapshot cannot be read.
+        PlaceError: the snapshot cannot be read.
         CorruptLedgerError, ChainError, RecordError: the log is damaged.
         LogUnavailableError: ZooKeeper or the bookies did not answer for a while.
         ValueError: the table has no such column.

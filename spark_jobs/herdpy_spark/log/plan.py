@@ -84,7 +84,7 @@ def plan_table(
         NoSuchTableError: there is no such table at that LSN.
         NoSuchPositionError: the log does not reach ``at`` yet, or has no such position.
         LogTrimmedError: the log does not reach back to ``at``, nor does a snapshot.
-        DamagedSnapshotError, PublishedSnapshotError: the newest snapshot before it cannot be read.
+        DamagedSnapshotError, PlaceError: the newest snapshot before it cannot be read.
         CorruptLedgerError, ChainError, RecordError: the log is damaged.
         LogUnavailableError: ZooKeeper or the bookies did not answer for a while.
         ValueError: ``low`` or ``high`` does not fit the key.

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import (
     DamagedSnapshotError,
+    PlaceError,
     PublishedManifest,
-    PublishedSnapshotError,
     Retention,
     SnapshotRef,
     SnapshotWriter,
@@ -168,7 +168,7 @@ def test_a_snapshot_whose_files_went_is_not_finished(tmp_path: Path) -> None:
     with writer.table(5, "rows", "{}", SCHEMA) as table:
         table.write(rows(0, 10))
     writer.place.clear()
-    with pytest.raises(PublishedSnapshotError, match=r"part-00000-.* was removed"):
+    with pytest.raises(PlaceError, match=r"part-00000-.* was removed"):
         writer.finish(log_id="", crc=None, time_us=0)
     assert snapshots(str(tmp_path), "herd") == []
 
@@ -253,7 +253,7 @@ def test_snapshots_of_another_log_are_somebody_elses(tmp_path: Path) -> None:
 
 
 def test_an_unknown_scheme_is_an_error_that_names_it() -> None:
-    with pytest.raises(PublishedSnapshotError, match="nowhere://x"):
+    with pytest.raises(PlaceError, match="nowhere://x"):
         snapshots("nowhere://x", "herd")
 
 

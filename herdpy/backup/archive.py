@@ -1,0 +1,261 @@
+"""The archive of a log: its entries, as they are, and rows that loads staged, in a repository.
+
+Above ``repository``; below the server's archiver, backups and restores. Entries of one ledger that follow one
+another are a *segment*, a part whose name says which they are, so the listing of the directory is the index.
+Entries that are confirmed never change, and whoever leads writes the same bytes: segments of several writers
+may overlap, and nothing is lost by it. A reader takes the segments that lead on, and checks that each entry
+continues the one before it (position and running CRC).
+
+A staged ledger is archived before the segment with the entry that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from google_crc32c import extend as _crc32c
+
+from herdpy.backup.errors import DamagedPartError, MissingLogError
+from herdpy.backup.manifest import log_directory
+from herdpy.backup.repository import Repository
+from herdpy.log.entry import (
+    FIRST,
+    HEADER_BYTES,
+    LAST,
+    LogEntry,
+    decode_entry,
+    decode_header,
+    encode_entry,
+    encode_part,
+)
+from herdpy.log.errors import RecordError
+from herdpy.log.lsn import LSN
+from herdpy.log.records import StagedPart
+
+SEGMENT_BYTES: Final = 8 << 20
+"""A segment ends at this size; one entry is never larger than a part may be."""
+_STAGED_BYTES = 8 << 20
+_AHEAD = 3
+_NAME = re.compile(r"(\d{20})-(\d{20})-(\d{20})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogSegment:
+    """Entries ``first`` to ``last`` of a ledger.
+
+    Attributes:
+        size_bytes: of the file.
+    """
+
+    ledger_id: int
+    first: int
+    last: int
+    size_bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of the file, in the archive's directory."""
+        return f"{self.ledger_id:020d}-{self.first:020d}-{self.last:020d}"
+
+
+def entries_directory(log_id: str) -> str:
+    """Where a log's segments are in a repository."""
+    return f"{log_directory(log_id)}/entries"
+
+
+def segments(repository: Repository, log_id: str) -> list[LogSegment]:
+    """All segments of a log, by ledger and first entry. PlaceError."""
+    found = []
+    for name, size in repository.sizes(entries_directory(log_id)).items():
+        if match := _NAME.fullmatch(name.rpartition("/")[2]):
+            ledger_id, first, last = map(int, match.groups())
+            found.append(LogSegment(ledger_id, first, last, size))
+    return sorted(found)
+
+
+def chain(found: Iterable[LogSegment], after: LSN) -> list[LogSegment]:
+    """The fewest segments that lead on from ``after``, as far as they go without a gap within a ledger.
+
+    Whether a ledger follows the one before it is in the entries alone: ``read_entries`` finds out.
+    """
+    led: list[LogSegment] = []
+    at = after
+    later = sorted(one for one in found if LSN(one.ledger_id, one.last) > after)
+    ledgers = sorted({one.ledger_id for one in later})
+    for ledger_id in ledgers:
+        following = at.entry_id + 1 if at.ledger_id == ledger_id else 0
+        mine = [one for one in later if one.ledger_id == ledger_id]
+        while True:
+            able = [one for one in mine if one.first <= following <= one.last]
+            if not able:
+                break
+            best = max(able, key=lambda one: one.last)
+            led.append(best)
+            following = best.last + 1
+        if any(one.last >= following for one in mine):
+            break
+        at = LSN(ledger_id, following - 1)
+    return led
+
+
+def entry_bytes(entry: LogEntry) -> bytes:
+    """The entry as it stands in its ledger."""
+    header = entry.header
+    parts = [encode_part(one.data, one.first * FIRST | one.last * LAST) for one in entry.parts]
+    data, crc = encode_entry(header.lsn, header.predecessor, header.predecessor_crc, header.lac, parts)
+    assert crc == header.crc, "an entry is made of what it was decoded to"
+    return data
+
+
+class ArchiveWriter:
+    """Writes the entries of one log, in order; for one thread.
+
+    Attributes:
+        archived: up to which position entries are in the repository by this writer's doing.
+        raw_bytes, stored_bytes: of what it wrote, before and after compression.
+
+    Args:
+        archived: where it goes on after.
+    """
+
+    def __init__(self, repository: Repository, log_id: str, archived: LSN) -> None:
+        self._repository = repository
+        self._log_id = log_id
+        self._buffer = bytearray()
+        self._first: LSN | None = None
+        self._last = archived
+        self.archived = archived
+        self.raw_bytes = self.stored_bytes = 0
+
+    def add(self, entry: LogEntry) -> None:
+        """The next entry; written when a segment is full, or the ledger is another. PlaceError."""
+        data = entry_bytes(entry)
+        lsn = entry.lsn
+        if self._first is not None and (
+            lsn.ledger_id != self._first.ledger_id or len(self._buffer) + len(data) > SEGMENT_BYTES
+        ):
+            self.flush()
+        if self._first is None:
+            self._first = lsn
+        self._buffer += data
+        self._last = lsn
+
+    def flush(self) -> LSN:
+        """Write what was added; returns ``archived``. PlaceError: what was added stays for another try."""
+        if self._first is not None:
+            segment = LogSegment(self._first.ledger_id, self._first.entry_id, self._last.entry_id)
+            name = f"{entries_directory(self._log_id)}/{segment.name}"
+            self.stored_bytes += self._repository.write(name, self._buffer)
+            self.raw_bytes += len(self._buffer)
+            self._buffer, self._first, self.archived = bytearray(), None, self._last
+        return self.archived
+
+    def add_staged(self, part: StagedPart, pieces: Iterable[bytes]) -> None:
+        """The rows of a staged ledger, before the entry that names it. PlaceError."""
+        buffer, number = bytearray(), 0
+        for piece in pieces:
+            for start in range(0, len(piece), _STAGED_BYTES):
+                buffer += piece[start : start + _STAGED_BYTES]
+                if len(buffer) >= _STAGED_BYTES:
+                    self._stage(part, number, buffer)
+                    buffer, number = bytearray(), number + 1
+        if buffer or not number:
+            self._stage(part, number, buffer)
+
+    def _stage(self, part: StagedPart, number: int, data: bytearray) -> None:
+        self.stored_bytes += self._repository.write(_staged_name(self._log_id, part, number), data)
+        self.raw_bytes += len(data)
+
+
+def _staged_name(log_id: str, part: StagedPart, number: int) -> str:
+    return f"{log_directory(log_id)}/staged/{part.ledger_id:020d}-{number:06d}"
+
+
+def read_staged(repository: Repository, log_id: str, part: StagedPart) -> Iterator[bytes]:
+    """The bytes of a staged ledger. DamagedPartError: not what was staged; PlaceError."""
+    size = crc = number = 0
+    while size < part.size_bytes or not number:
+        data = repository.read(_staged_name(log_id, part, number))
+        size, crc, number = size + len(data), _crc32c(crc, data), number + 1
+        yield data
+    if (size, crc) != (part.size_bytes, part.crc):
+        raise DamagedPartError(_staged_name(log_id, part, 0), "the rows are not those that the log names")
+
+
+def decode_segment(name: str, contents: bytes) -> Iterator[LogEntry]:
+    """The entries of a segment. DamagedPartError: they are not entries that follow one another."""
+    at = 0
+    while at < len(contents):
+        try:
+            header = decode_header(contents, at)
+            stop = at + HEADER_BYTES + header.body_bytes
+            yield decode_entry(contents[at:stop])
+        except RecordError as error:
+            raise DamagedPartError(name, str(error)) from error
+        at = stop
+
+
+def read_entries(
+    repository: Repository, log_id: str, after: LSN, crc: int | None = None, upto: LSN | None = None
+) -> Iterator[LogEntry]:
+    """The archived entries after ``after``, each checked against the one before it.
+
+    Segments are read ahead by threads. It ends where the archive does, or at ``upto``.
+
+    Args:
+        crc: running CRC of the entry at ``after``, if it is known.
+
+    Raises:
+        MissingLogError: entries in between are not there, or the archive ends before ``upto``.
+        DamagedPartError: a segment is not what was written, or is of another history.
+        PlaceError: the repository cannot be read.
+    """
+    found = chain(segments(repository, log_id), after)
+    if upto is not None:
+        found = [one for one in found if LSN(one.ledger_id, one.first) <= upto]
+    last, directory = after, entries_directory(log_id)
+    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="herdpy-archive") as threads:
+        names = [f"{directory}/{one.name}" for one in found]
+        coming = [threads.submit(repository.read, name) for name in names[:_AHEAD]]
+        try:
+            for at, name in enumerate(names):
+                contents = coming.pop(0).result()
+                if at + _AHEAD < len(names):
+                    coming.append(threads.submit(repository.read, names[at + _AHEAD]))
+                for entry in decode_segment(name, contents):
+                    if entry.lsn <= last:
+                        continue
+                    if upto is not None and entry.lsn > upto:
+                        return
+                    last, crc = _follows(name, entry, last, crc)
+                    yield entry
+        finally:
+            for one in coming:
+                one.cancel()
+    if upto is not None and last < upto:
+        raise MissingLogError(f"the archive ends at {last}, before {upto}")
+
+
+def _follows(name: str, entry: LogEntry, last: LSN, crc: int | None) -> tuple[LSN, int]:
+    header = entry.header
+    if header.predecessor != last:
+        raise MissingLogError(
+            f"the archive lacks entries: {header.lsn} follows {header.predecessor}, not {last}"
+        )
+    if crc is not None and header.predecessor_crc != crc:
+        raise DamagedPartError(name, f"entry {header.lsn} continues another history than {last}'s")
+    return header.lsn, header.crc
+
+
+def archived_end(repository: Repository, log_id: str, after: LSN) -> LSN:
+    """Up to where the archive has every entry after ``after``; ``after`` when it has none.
+
+    Across ledgers it relies on writers, which write a ledger's segments after those of the one before.
+    PlaceError.
+    """
+    found = chain(segments(repository, log_id), after)
+    return max((LSN(one.ledger_id, one.last) for one in found), default=after)

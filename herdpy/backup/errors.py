@@ -1,0 +1,37 @@
+"""What can be wrong with a repository of backups. Below all other modules of ``backup``."""
+
+from __future__ import annotations
+
+
+class BackupError(Exception):
+    """A backup or a restore cannot go on; the message says why.
+
+    Attributes:
+        hint: what to do, or None.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class RepositoryError(BackupError):
+    """A repository that is not there, is another program's or a newer version's, or refuses the key."""
+
+
+class DamagedPartError(BackupError):
+    """A file of a repository is not what was written there, or is gone.
+
+    Attributes:
+        file: its name in the repository.
+        reason: what is wrong: missing, damaged, or another part under this name.
+    """
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"the repository is damaged: {file}: {reason}")
+        self.file = file
+        self.reason = reason
+
+
+class MissingLogError(BackupError):
+    """Entries of the log that a restore needs are not in the repository."""

@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from herdpy.backup.errors import RepositoryError
+from herdpy.backup.repository import read_key
 from herdpy_server.cluster.names import NAME, NODE_ID
 from herdpy_server.cluster.secret import read_secret
 from herdpy_server.config.sections import HostRule, ServerConfig
@@ -32,6 +34,7 @@ def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str],
         *_places(config, where),
         *_log_file(config, where),
         *_audit(config, where),
+        *_backup(config, where),
         *_cluster(config, where),
         *_zookeeper(config, where),
     ]
@@ -207,6 +210,18 @@ def _audit(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
         yield f"{where('audit.file')}: audit.file: {path} cannot be written"
     if config.logging.file and path == Path(config.logging.file):
         yield f"{where('audit.file')}: audit.file is logging.file as well"
+
+
+def _backup(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
+    backup = config.backup
+    if not backup.key_file:
+        return
+    if not backup.url:
+        yield f"{where('backup.key_file')}: backup.key_file needs backup.url"
+    try:
+        read_key(Path(backup.key_file))
+    except (OSError, RepositoryError) as error:
+        yield f"{where('backup.key_file')}: backup.key_file: {error}"
 
 
 def networks_of(rule: HostRule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:

@@ -439,6 +439,56 @@ class PublishSection(Section, frozen=True, kw_only=True):
     ] = 10
 
 
+class BackupSection(Section, frozen=True, kw_only=True):
+    """The repository of backups of all tablespaces here, and the archive of their logs. In a cluster each
+    node names the same one: whoever leads a tablespace archives its log.
+    """
+
+    url: Annotated[
+        str,
+        says(
+            "The repository: a directory, or a URL of a store such as s3://bucket/prefix; it is made where"
+            " there is none. Empty: nothing is archived."
+        ),
+    ] = ""
+    key_file: Annotated[
+        str,
+        says(
+            "A file with the key that encrypts it, as herdpy backups key makes one; empty: it is not"
+            " encrypted."
+        ),
+    ] = ""
+    archive_interval_s: Annotated[
+        float,
+        seconds(
+            0.0,
+            DAY_S,
+            "How often new entries of the log are archived: so much is lost at most together with all disks."
+            " 0: nothing is archived between backups.",
+        ),
+    ] = 10.0
+    archive_wait_bytes: Annotated[
+        int,
+        whole(
+            0,
+            1 << 50,
+            "How much of the log is kept for the archive when the repository is slow or away; beyond that it"
+            " is trimmed, and the archive has a gap.",
+        ),
+    ] = 4 << 30
+    archive_wait_s: Annotated[
+        float, seconds(0.0, 365 * DAY_S, "And for how long since something was archived.")
+    ] = DAY_S
+    jobs: Annotated[int, whole(1, 64, "How many parts of a backup are compressed and written at a time.")] = 2
+    rate_bytes: Annotated[
+        int, whole(0, TIB, "How much is written to it in a second at most, by each process; 0: no limit.")
+    ] = 0
+    niceness: Annotated[
+        int,
+        whole(0, 19, "The niceness of the processes that write, so that the server's own comes first."),
+    ] = 10
+
+
 class LoggingSection(Section, frozen=True, kw_only=True):
     """The server's log, on standard error or in a file."""
 
@@ -511,6 +561,7 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     zookeeper: ZookeeperSection = field(default_factory=ZookeeperSection)
     grpc: GrpcSection = field(default_factory=GrpcSection)
     publish: PublishSection = field(default_factory=PublishSection)
+    backup: BackupSection = field(default_factory=BackupSection)
     logging: LoggingSection = field(default_factory=LoggingSection)
     audit: AuditSection = field(default_factory=AuditSection)
     shutdown: ShutdownSection = field(default_factory=ShutdownSection)

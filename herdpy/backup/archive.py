@@ -22,16 +22,7 @@ from google_crc32c import extend as _crc32c
 from herdpy.backup.errors import DamagedPartError, MissingLogError
 from herdpy.backup.manifest import log_directory
 from herdpy.backup.repository import Repository
-from herdpy.log.entry import (
-    FIRST,
-    HEADER_BYTES,
-    LAST,
-    LogEntry,
-    decode_entry,
-    decode_header,
-    encode_entry,
-    encode_part,
-)
+from herdpy.log.entry import HEADER_BYTES, LogEntry, decode_entry, decode_header, entry_bytes
 from herdpy.log.errors import RecordError
 from herdpy.log.lsn import LSN
 from herdpy.log.records import StagedPart
@@ -100,15 +91,6 @@ def chain(found: Iterable[LogSegment], after: LSN) -> list[LogSegment]:
             break
         at = LSN(ledger_id, following - 1)
     return led
-
-
-def entry_bytes(entry: LogEntry) -> bytes:
-    """The entry as it stands in its ledger."""
-    header = entry.header
-    parts = [encode_part(one.data, one.first * FIRST | one.last * LAST) for one in entry.parts]
-    data, crc = encode_entry(header.lsn, header.predecessor, header.predecessor_crc, header.lac, parts)
-    assert crc == header.crc, "an entry is made of what it was decoded to"
-    return data
 
 
 class ArchiveWriter:

@@ -4,7 +4,7 @@ From the bottom: ``lsn``, ``errors``, ``records`` and ``entry`` are the format a
 how results come back; ``commit_log`` is the interface; ``file_*``, ``ledger_list``, ``recovery`` and
 ``group_commit`` are the log over files; ``inspect`` shows one to people. Imported by themselves:
 ``bookkeeper``, the log in ledgers of Apache BookKeeper; ``staging``, rows of loads in ledgers; ``published``,
-snapshots for readers of the log.
+snapshots for readers of the log; ``detached``, a log that another process writes.
 """
 
 from herdpy.log.commit_log import Append, CommitLog, LastWait, LogSettings

@@ -317,6 +317,15 @@ def decode_entry(data: bytes) -> LogEntry:
     return LogEntry(header, decode_parts(body, header.parts))
 
 
+def entry_bytes(entry: LogEntry) -> bytes:
+    """The entry as it stands in its ledger."""
+    header = entry.header
+    parts = [encode_part(one.data, one.first * FIRST | one.last * LAST) for one in entry.parts]
+    data, crc = encode_entry(header.lsn, header.predecessor, header.predecessor_crc, header.lac, parts)
+    assert crc == header.crc, "an entry is made of what it was decoded to"
+    return data
+
+
 def decode_parts(body: bytes, count: int) -> tuple[EntryPart, ...]:
     """The ``count`` parts that fill an entry's body; RecordError when they do not."""
     parts: list[EntryPart] = []

@@ -15,14 +15,13 @@ from herdpy.backup.archive import (
     archived_end,
     chain,
     entries_directory,
-    entry_bytes,
     read_entries,
     read_staged,
     segments,
 )
 from herdpy.backup.errors import DamagedPartError, MissingLogError
 from herdpy.backup.repository import Repository
-from herdpy.log.entry import START_CRC, LogEntry, decode_entry, encode_entry, encode_part
+from herdpy.log.entry import START_CRC, LogEntry, decode_entry, encode_entry, encode_part, entry_bytes
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import StagedPart
 

@@ -13,6 +13,7 @@ from pyspark.cloudpickle import dumps, loads
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import herdpy
+from herdpy.log import detached as ledgers
 from herdpy.log.lsn import LSN
 from herdpy.testing.process import await_until
 from herdpy_spark.access import find
@@ -20,7 +21,6 @@ from herdpy_spark.cdc.command import ChangesRequest
 from herdpy_spark.cdc.command import follow as follow_changes
 from herdpy_spark.feed.driver import FeedDriver, newest_table
 from herdpy_spark.feed.table import FeedShape
-from herdpy_spark.log import ledgers
 from herdpy_spark.options import Options
 from herdpy_spark.source import HerdPyDataSource
 from tests.support.feed_histories import NAMES, SETUP, Histories, at_position, fold, followed, held, values

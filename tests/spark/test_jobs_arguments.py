@@ -23,12 +23,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from herdpy.log.entry import encode_entry, encode_part
+from herdpy.log.entry import encode_entry, encode_part, entry_bytes
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
 from herdpy_spark.jobs import JOBS, bulk_load, loading
 from herdpy_spark.jobs.__main__ import run as run_module
-from herdpy_spark.jobs.archived import Closed, closed_ledgers, entry_bytes
+from herdpy_spark.jobs.archived import Closed, closed_ledgers
 from herdpy_spark.jobs.job import (
     JobError,
     JobRun,

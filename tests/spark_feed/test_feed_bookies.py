@@ -10,6 +10,7 @@ import pytest
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log import CreateTable, Delete, Insert, LoadBatch, LoadDone, LoadOp, LoggedTransaction
+from herdpy.log import detached as ledgers
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.access import SparkDatabase
@@ -17,7 +18,7 @@ from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver
 from herdpy_spark.feed.table import FeedShape
 from herdpy_spark.feed.tasks import read_task
-from herdpy_spark.log import LogAddress, ledgers
+from herdpy_spark.log import LogAddress
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import INTEGER, TEXT

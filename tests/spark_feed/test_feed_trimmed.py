@@ -18,13 +18,13 @@ from herdpy.log import (
     LogSettings,
     LogTrimmedError,
 )
+from herdpy.log.detached import opened
 from herdpy.log.published import KEY_COLUMN, SnapshotWriter
 from herdpy_spark.access import SparkDatabase
 from herdpy_spark.feed.driver import DefinitionUnknownError, Described, FeedDriver, Offset, table_at
 from herdpy_spark.feed.table import FeedShape
 from herdpy_spark.feed.tasks import read_task
 from herdpy_spark.log import LogAddress, bounds
-from herdpy_spark.log.ledgers import opened
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import INTEGER, TEXT

@@ -11,8 +11,9 @@ import pytest
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log import START, Insert, LogClosedError, LoggedTransaction, LogUnavailableError
+from herdpy.log import detached as ledgers
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
-from herdpy_spark.log import LogAddress, advance, bounds, end, entries, ledgers, position_at
+from herdpy_spark.log import LogAddress, advance, bounds, end, entries, position_at
 
 
 def address_of(cluster, path):

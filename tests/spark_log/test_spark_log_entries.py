@@ -17,11 +17,11 @@ from herdpy.log import (
     LogTrimmedError,
     RecordError,
 )
+from herdpy.log.detached import opened
 from herdpy.log.entry import encode_entry, encode_part
 from herdpy.log.file_ledger import frame
 from herdpy_spark.log import LogAddress, advance, bounds, end, entries, position_at
 from herdpy_spark.log.entries import read
-from herdpy_spark.log.ledgers import opened
 
 
 def transaction(number, size=8):

@@ -8,11 +8,12 @@ import pytest
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log import CorruptLedgerError, FileLog, LoggedTransaction, LogTrimmedError
+from herdpy.log import detached as ledgers
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
+from herdpy.log.detached import DirectoryLedgers
 from herdpy.log.records import Insert, LoadBatch, Truncate
 from herdpy.log.staging import StagedLedger, delete_staged
-from herdpy_spark.log import LogAddress, ledgers, partition, plan_table, read_partition
-from herdpy_spark.log.ledgers import DirectoryLedgers
+from herdpy_spark.log import LogAddress, partition, plan_table, read_partition
 from tests.spark_log.loads import KEYED, Loads
 from tests.spark_log.workload import plain
 

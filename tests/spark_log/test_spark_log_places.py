@@ -6,8 +6,9 @@ import pytest
 
 import herdpy
 from herdpy.log import LSN, START, CorruptLedgerError
+from herdpy.log import detached as ledgers
 from herdpy.log.file_ledger import BLOCK_BYTES, ledger_path
-from herdpy_spark.log import LogAddress, entries, ledgers
+from herdpy_spark.log import LogAddress, entries
 
 
 @pytest.fixture

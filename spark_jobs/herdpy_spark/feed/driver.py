@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from herdpy.log import START, LogClosedError, LogError, LogTrimmedError
+from herdpy.log.detached import LogAddress, LogLedgers, opened
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy.log.published import load
@@ -22,7 +23,6 @@ from herdpy_spark.access import AccessError, SparkDatabase
 from herdpy_spark.feed.stretches import LogStretch, Skimmer, frames
 from herdpy_spark.feed.table import DEFINING, FollowedTable, Shapes, published_table
 from herdpy_spark.log.entries import bounds, read, time_position, transaction_end
-from herdpy_spark.log.ledgers import LogAddress, LogLedgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
 from herdpy_spark.options import OptionError, Position
 from herdpy_sql.catalog import Table

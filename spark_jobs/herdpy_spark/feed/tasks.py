@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec.arrow_stream import ArrowStreamReader
+from herdpy.log.detached import LogLedgers, opened
 from herdpy.log.records import LoadBatch
 from herdpy_spark.feed.changes import (
     INSERT,
@@ -30,7 +31,6 @@ from herdpy_spark.feed.table import FollowedTable, Shapes
 from herdpy_spark.lines import task_lines
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.history import MAX_MESSAGE_BYTES
-from herdpy_spark.log.ledgers import LogLedgers, opened
 from herdpy_spark.log.partition import read_partition
 from herdpy_sql.definitions import decode_table
 

@@ -62,7 +62,7 @@ def run(this: JobRun) -> None:
     address = database.address
     if newest is not None and newest.log_id != address.log_id:
         raise UsageError(f"{arguments.to} is the archive of another log, {newest.log_id}")
-    from herdpy_spark.log.ledgers import opened
+    from herdpy.log.detached import opened
 
     with opened(address) as ledgers:
         state = ledgers.state()

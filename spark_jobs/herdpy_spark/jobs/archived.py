@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from herdpy.log.entry import FIRST, LAST, LogEntry, LoggedTransaction, encode_entry, encode_part
+from herdpy.log.entry import LogEntry, LoggedTransaction, entry_bytes
 from herdpy.log.lsn import LSN
 from herdpy.log.records import LoadBatch
 from herdpy_spark.lines import task_lines
@@ -19,9 +19,9 @@ from herdpy_spark.lines import task_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from herdpy.log.detached import LogLedgers
     from herdpy.log.ledger_list import LedgerListState
     from herdpy_spark.log import LogAddress
-    from herdpy_spark.log.ledgers import LogLedgers
 
 ENTRY, STAGED = "entry", "staged"
 _SCHEMA = "kind string, ledger bigint, number bigint, time timestamp, payload binary"
@@ -78,15 +78,6 @@ def archived(ledgers: LogLedgers, one: Closed) -> Iterator[tuple[str, int, int, 
             return
 
 
-def entry_bytes(entry: LogEntry) -> bytes:
-    """The entry as it stands in its ledger."""
-    header = entry.header
-    parts = [encode_part(one.data, one.first * FIRST | one.last * LAST) for one in entry.parts]
-    data, crc = encode_entry(header.lsn, header.predecessor, header.predecessor_crc, header.lac, parts)
-    assert crc == header.crc, "an entry is made of what it was decoded to"
-    return data
-
-
 def _time(entry: LogEntry) -> int | None:
     for part in entry.parts:
         if part.first and len(part.data) >= _TIME.size:
@@ -116,7 +107,7 @@ def frame_of(spark: Any, address: LogAddress, wanted: list[Closed]) -> Any:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
 
-        from herdpy_spark.log.ledgers import opened
+        from herdpy.log.detached import opened
 
         for batch in batches:
             for number in batch.column(0).to_pylist():

@@ -1,10 +1,11 @@
 """Reading a tablespace from its log: from published snapshots and from ledgers, without any server.
 
-From the bottom: ``ledgers``, where a log is, and its ledgers; ``entries``, what is in them and where
+Above ``herdpy.log.detached``, which has the ledgers. From the bottom: ``entries``, what is in them and where
 transactions end; ``history``, what became of tables in a stretch of it; ``plan``, a read of a table at one
 LSN; ``partition``, the snapshot's rows and what the log changed since.
 """
 
+from herdpy.log.detached import LogAddress
 from herdpy_spark.log.entries import (
     LogBounds,
     TransactionsAtEntry,
@@ -14,7 +15,6 @@ from herdpy_spark.log.entries import (
     entries,
     position_at,
 )
-from herdpy_spark.log.ledgers import LogAddress
 from herdpy_spark.log.partition import read_partition
 from herdpy_spark.log.plan import LogPlan, NoSuchPositionError, NoSuchTableError, plan_table, plan_tables
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from struct import Struct
 
 from herdpy.log import LSN, START, LogEntry, LoggedTransaction, LogTrimmedError, TransactionAssembler
+from herdpy.log.detached import LogAddress, LogLedgers, opened, predecessor
 from herdpy.log.entry import EntryPart
 from herdpy.log.ledger_list import LedgerListState
-from herdpy_spark.log.ledgers import LogAddress, LogLedgers, opened, predecessor
 
 _WINDOW = 64
 _TIME = Struct(">q")  # what a transaction begins with, see docs/log-format.md

@@ -21,6 +21,7 @@ from herdpy.codec.arrow import arrow_type, datums_to_array
 from herdpy.codec.arrow_bytes import batch_to_keys, images_to_batch
 from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log import LSN, RecordError
+from herdpy.log.detached import LogLedgers
 from herdpy.log.published import SnapshotTable
 from herdpy.log.records import (
     TYPES,
@@ -39,7 +40,6 @@ from herdpy.log.records import (
     decode_record,
 )
 from herdpy_spark.log.entries import TransactionsAtEntry
-from herdpy_spark.log.ledgers import LogLedgers
 from herdpy_sql.catalog import Table, is_temporary, names_meant, relabelled
 from herdpy_sql.definitions import decode_table, encode_table
 from herdpy_sql.objects import CatalogObject, EnumDefinition, decode_object

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from herdpy.codec.arrow_stream import ArrowStreamReader
 from herdpy.log import CorruptLedgerError, LogTrimmedError, RecordError
+from herdpy.log.detached import LogLedgers, opened
 from herdpy.log.published import KEY_COLUMN, SnapshotFile, SnapshotRef, open_file
 from herdpy.log.published.tables import between
 from herdpy.log.records import (
@@ -46,7 +47,6 @@ from herdpy_spark.log.history import (
     records_start,
     shape_of,
 )
-from herdpy_spark.log.ledgers import LogLedgers, opened
 from herdpy_spark.log.plan import LogPlan
 from herdpy_sql.staged import kept_keys, kept_rows
 from herdpy_sql.values.interval_columns import has_intervals, intervals_of

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
 from herdpy.log import LSN, START, ChainError, LogError, LogTrimmedError
+from herdpy.log.detached import LogAddress, LogLedgers, confirmed_from, opened
 from herdpy.log.published import PublishedManifest, SnapshotFile, SnapshotRef, SnapshotTable, load
 from herdpy_spark.log.entries import read, time_position, transaction_end
 from herdpy_spark.log.history import KeyRange, Span, TableHistories, TableHistory, cut, sample_loads, shape_of
-from herdpy_spark.log.ledgers import LogAddress, LogLedgers, confirmed_from, opened
 
 _FILES_A_RANGE = 4
 _LOADS_MATTER = 4

@@ -28,12 +28,12 @@ import pyarrow as pa
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.detached import LoopThread
 from herdpy.log.errors import LogWriteError
 from herdpy.log.records import StagedPart
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.address import RemoteError
-from herdpy_spark.log.ledgers import LoopThread
 from herdpy_spark.writing.conforming import Conformer
 from herdpy_spark.writing.plan import (
     CarriedBatch,

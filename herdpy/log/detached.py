@@ -1,8 +1,9 @@
-"""Where a tablespace's log is, and its ledgers: what a task needs to read them without any server.
+"""A log that another process writes: where it is, and its ledgers, read without any server.
 
-The lowest module of ``log``. Made by the driver as a LogAddress and sent to the tasks; ``opened`` gives
-ledgers of BookKeeper or of a directory's files. Calls block: a Spark task is a thread with nothing else to
-do. Nothing is fenced or written, and nothing beyond the last add confirmed is given.
+Above ``bookkeeper``, ``staging`` and ``published``; imported by itself. A LogAddress can be sent to other
+processes (a job's tasks, a backup's process); ``opened`` gives ledgers of BookKeeper or of a directory's
+files. Calls block, for threads that have nothing else to do. Nothing is fenced or written, and nothing beyond
+the last add confirmed is given.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from herdpy_spark.jobs.exporting.objects import ObjectPlace, StoreAddress
 from herdpy_spark.jobs.exporting.task_files import partition_of, partition_path, row_files
 from herdpy_spark.jobs.job import JobError, UsageError
 from herdpy_spark.jobs.running import settings
-from tests.spark.stores import SECRET, s3_store, store_files
+from tests.support.object_store import SECRET, s3_store, store_files
 
 pytestmark = pytest.mark.timeout(600)
 

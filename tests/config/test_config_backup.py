@@ -13,7 +13,7 @@ def test_a_key_file_is_read(tmp_path: Path) -> None:
     key = tmp_path / "key"
     flags = [("--set", "backup.url", "/srv/backups"), ("--set", "backup.key_file", str(key))]
     (missing,) = problems(flags=flags)
-    assert missing.startswith("--set: backup.key_file: ")
+    assert missing.startswith("flag --set: backup.key_file: ")
     assert "No such file" in missing
     key.write_text("c2hvcnQ=\n")
     (short,) = problems(flags=flags)
@@ -27,4 +27,4 @@ def test_a_key_file_needs_a_repository(tmp_path: Path) -> None:
     key = tmp_path / "key"
     new_key_file(key)
     (problem,) = problems(flags=[("--set", "backup.key_file", str(key))])
-    assert problem == "--set: backup.key_file: backup.key_file needs backup.url"
+    assert problem == "flag --set: backup.key_file needs backup.url"

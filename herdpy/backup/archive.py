@@ -15,22 +15,24 @@ import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from struct import Struct
 from typing import Final
 
 from google_crc32c import extend as _crc32c
 
-from herdpy.backup.errors import DamagedPartError, MissingLogError
+from herdpy.backup.errors import DamagedPartError, MissingLogError, MissingPartError
 from herdpy.backup.manifest import log_directory
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import HEADER_BYTES, LogEntry, decode_entry, decode_header, entry_bytes
 from herdpy.log.errors import RecordError
-from herdpy.log.lsn import LSN
+from herdpy.log.lsn import LSN, START
 from herdpy.log.records import StagedPart
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment ends at this size; one entry is never larger than a part may be."""
 _STAGED_BYTES = 8 << 20
 _AHEAD = 3
+_TIME = Struct(">q")  # what a transaction begins with
 _NAME = re.compile(r"(\d{20})-(\d{20})-(\d{20})")
 
 
@@ -115,8 +117,10 @@ class ArchiveWriter:
 
     def add(self, entry: LogEntry) -> None:
         """The next entry; written when a segment is full, or the ledger is another. PlaceError."""
-        data = entry_bytes(entry)
-        lsn = entry.lsn
+        self.add_bytes(entry.lsn, entry_bytes(entry))
+
+    def add_bytes(self, lsn: LSN, data: bytes) -> None:
+        """As :meth:`add`, of an entry as it stands in its ledger."""
         if self._first is not None and (
             lsn.ledger_id != self._first.ledger_id or len(self._buffer) + len(data) > SEGMENT_BYTES
         ):
@@ -186,7 +190,8 @@ def read_entries(
 ) -> Iterator[LogEntry]:
     """The archived entries after ``after``, each checked against the one before it.
 
-    Segments are read ahead by threads. It ends where the archive does, or at ``upto``.
+    Segments are read ahead by threads. It ends where the archive does, or at ``upto``. Segments may be merged
+    meanwhile.
 
     Args:
         crc: running CRC of the entry at ``after``, if it is known.
@@ -196,30 +201,51 @@ def read_entries(
         DamagedPartError: a segment is not what was written, or is of another history.
         PlaceError: the repository cannot be read.
     """
-    found = chain(segments(repository, log_id), after)
-    if upto is not None:
-        found = [one for one in found if LSN(one.ledger_id, one.first) <= upto]
     last, directory = after, entries_directory(log_id)
-    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="herdpy-archive") as threads:
-        names = [f"{directory}/{one.name}" for one in found]
-        coming = [threads.submit(repository.read, name) for name in names[:_AHEAD]]
+    gone: str | None = None
+    while True:
         try:
-            for at, name in enumerate(names):
-                contents = coming.pop(0).result()
-                if at + _AHEAD < len(names):
-                    coming.append(threads.submit(repository.read, names[at + _AHEAD]))
+            for name, contents in _read_chain(repository, log_id, last, upto):
                 for entry in decode_segment(name, contents):
                     if entry.lsn <= last:
                         continue
                     if upto is not None and entry.lsn > upto:
                         return
                     last, crc = _follows(name, entry, last, crc)
+                    gone = None
                     yield entry
+            break
+        except MissingPartError as error:
+            # Small segments are merged into large ones: these are there before those go. So another listing
+            # leads on, unless it names the same file.
+            if error.file == gone or not error.file.startswith(directory):
+                raise
+            gone = error.file
+    if upto is not None and last < upto:
+        raise MissingLogError(f"the archive ends at {last}, before {upto}")
+
+
+def _read_chain(
+    repository: Repository, log_id: str, after: LSN, upto: LSN | None
+) -> Iterator[tuple[str, bytes]]:
+    """The segments that lead on, and their contents, read ahead. Raises as ``Repository.read``."""
+    directory = entries_directory(log_id)
+    names = [
+        f"{directory}/{one.name}"
+        for one in chain(segments(repository, log_id), after)
+        if upto is None or LSN(one.ledger_id, one.first) <= upto
+    ]
+    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="herdpy-archive") as threads:
+        coming = [threads.submit(repository.read, name) for name in names[:_AHEAD]]
+        try:
+            for at, name in enumerate(names):
+                contents = coming.pop(0).result()
+                if at + _AHEAD < len(names):
+                    coming.append(threads.submit(repository.read, names[at + _AHEAD]))
+                yield name, contents
         finally:
             for one in coming:
                 one.cancel()
-    if upto is not None and last < upto:
-        raise MissingLogError(f"the archive ends at {last}, before {upto}")
 
 
 def _follows(name: str, entry: LogEntry, last: LSN, crc: int | None) -> tuple[LSN, int]:
@@ -241,3 +267,42 @@ def archived_end(repository: Repository, log_id: str, after: LSN) -> LSN:
     """
     found = chain(segments(repository, log_id), after)
     return max((LSN(one.ledger_id, one.last) for one in found), default=after)
+
+
+def archive_end_of(repository: Repository, log_id: str) -> tuple[LSN, int]:
+    """The newest archived position of a log, and the commit time of the newest transaction up to there.
+
+    Returns:
+        START and 0 where nothing is archived; 0 for the time where no transaction is. Microseconds since
+        1970-01-01 UTC.
+
+    Raises:
+        DamagedPartError, PlaceError: as ``Repository.read``.
+    """
+    found = sorted(segments(repository, log_id), key=lambda one: (one.ledger_id, one.last))
+    end = LSN(found[-1].ledger_id, found[-1].last) if found else START
+    for segment in reversed(found):
+        name = f"{entries_directory(log_id)}/{segment.name}"
+        try:
+            contents = repository.read(name)
+        except MissingPartError:
+            continue  # merged meanwhile: an earlier one, or the next call, will do
+        times = list(commit_times(decode_segment(name, contents)))
+        if times:
+            return end, times[-1]
+    return end, 0
+
+
+def commit_times(entries: Iterable[LogEntry]) -> Iterator[int]:
+    """The commit times of the transactions that take effect within entries, in their order.
+
+    One that began before them is left out: its time is not among them.
+    """
+    begun: int | None = None
+    for entry in entries:
+        for part in entry.parts:
+            if part.first:
+                begun = int(_TIME.unpack_from(part.data)[0]) if len(part.data) >= _TIME.size else None
+            if part.last and begun is not None:
+                yield begun
+                begun = None

@@ -33,5 +33,12 @@ class DamagedPartError(BackupError):
         self.reason = reason
 
 
+class MissingPartError(DamagedPartError):
+    """A file that is not there."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file, "it is not there")
+
+
 class MissingLogError(BackupError):
     """Entries of the log that a restore needs are not in the repository."""

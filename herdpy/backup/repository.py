@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from herdpy.backup.errors import DamagedPartError, RepositoryError
+from herdpy.backup.errors import MissingPartError, RepositoryError
 from herdpy.backup.part import PartCodec
 from herdpy.log.place import Place
 
@@ -101,11 +101,17 @@ class Repository:
         return cls.open(url, key)
 
     def read(self, name: str) -> bytes:
-        """The contents of a part. DamagedPartError: it is gone or is not what was written; PlaceError."""
+        """The contents of a part.
+
+        Raises:
+            MissingPartError: it is gone.
+            DamagedPartError: it is not what was written.
+            PlaceError: the place cannot be read.
+        """
         try:
             data = self.place.read(name)
         except FileNotFoundError:
-            raise DamagedPartError(name, "it is not there") from None
+            raise MissingPartError(name) from None
         return self.codec.decode(name, data)
 
     def write(self, name: str, contents: bytes | bytearray | memoryview) -> int:

@@ -49,8 +49,9 @@ _CHECKSUM = Struct(">IQQ")
 _UNCHANGED: Final = 0xFFFF_FFFF
 _ID = Struct(">BBII")  # frame, id
 _BEFORE = Struct(">BBIII")  # frame, table, key length
-_BATCH = Struct(">IBqI")  # table, op, first row id, parts
-_PART = Struct(">qqQIQ")
+LOAD_BATCH_HEAD = Struct(">IBqI")  # table, op, first row id, parts
+LOAD_BATCH_PART = Struct(">qqQIQ")
+LOAD_BATCH_NUMBER: Final = 21
 _DONE = Struct(">IQQQQ")
 _LOAD_ID_BYTES = 64
 
@@ -436,23 +437,23 @@ class LoadBatch:
 
     def encode(self) -> bytes:
         parts = b"".join(
-            _PART.pack(part.ledger_id, part.last_entry_id, part.size_bytes, part.crc, part.rows)
+            LOAD_BATCH_PART.pack(part.ledger_id, part.last_entry_id, part.size_bytes, part.crc, part.rows)
             for part in self.parts
         )
-        head = _BATCH.pack(self.table_id, self.op, self.first_row_id, len(self.parts))
+        head = LOAD_BATCH_HEAD.pack(self.table_id, self.op, self.first_row_id, len(self.parts))
         size = len(head) + len(parts) + len(self.present)
-        return b"".join((FRAME.pack(21, 1, size), head, parts, self.present))
+        return b"".join((FRAME.pack(LOAD_BATCH_NUMBER, 1, size), head, parts, self.present))
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> LoadBatch:
-        at_least(start, end, _BATCH.size)
-        table_id, op, first_row_id, count = _BATCH.unpack_from(data, start)
+        at_least(start, end, LOAD_BATCH_HEAD.size)
+        table_id, op, first_row_id, count = LOAD_BATCH_HEAD.unpack_from(data, start)
         if op > LoadOp.DELETE:
             raise RecordError(f"a load does {op}, which is not known here")
-        at = start + _BATCH.size
-        at_least(start, end, _BATCH.size + count * _PART.size)
-        stop = at + count * _PART.size
-        parts = tuple(StagedPart(*one) for one in _PART.iter_unpack(data[at:stop]))
+        at = start + LOAD_BATCH_HEAD.size
+        at_least(start, end, LOAD_BATCH_HEAD.size + count * LOAD_BATCH_PART.size)
+        stop = at + count * LOAD_BATCH_PART.size
+        parts = tuple(StagedPart(*one) for one in LOAD_BATCH_PART.iter_unpack(data[at:stop]))
         record = LoadBatch(table_id, LoadOp(op), first_row_id, parts, data[stop:end])
         if len(record.present) > (record.rows + 7) >> 3:
             raise RecordError("a load declares more rows than it has")
@@ -536,7 +537,7 @@ TYPES: dict[type[Record], int] = {
     DropObject: 24,
     SequenceAdvance: 25,
     Before: 20,
-    LoadBatch: 21,
+    LoadBatch: LOAD_BATCH_NUMBER,
     LoadDone: 22,
 }
 """The number of each in its frame."""

@@ -12,9 +12,10 @@ A staged ledger is archived before the segment with the entry that names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from struct import Struct
 from typing import Final
 
@@ -78,15 +79,19 @@ def chain(found: Iterable[LogSegment], after: LSN) -> list[LogSegment]:
     led: list[LogSegment] = []
     at = after
     later = sorted(one for one in found if LSN(one.ledger_id, one.last) > after)
-    ledgers = sorted({one.ledger_id for one in later})
-    for ledger_id in ledgers:
+    for ledger_id, group in groupby(later, key=lambda one: one.ledger_id):
+        mine = list(group)
         following = at.entry_id + 1 if at.ledger_id == ledger_id else 0
-        mine = [one for one in later if one.ledger_id == ledger_id]
-        while True:
-            able = [one for one in mine if one.first <= following <= one.last]
-            if not able:
+        best: LogSegment | None = None
+        for one in mine:
+            if one.first > following and best is not None:
+                led.append(best)
+                following, best = best.last + 1, None
+            if one.first > following:
                 break
-            best = max(able, key=lambda one: one.last)
+            if one.last >= (following if best is None else best.last + 1):
+                best = one
+        if best is not None:
             led.append(best)
             following = best.last + 1
         if any(one.last >= following for one in mine):
@@ -187,7 +192,7 @@ def decode_segment(name: str, contents: bytes) -> Iterator[LogEntry]:
 
 def read_entries(
     repository: Repository, log_id: str, after: LSN, crc: int | None = None, upto: LSN | None = None
-) -> Iterator[LogEntry]:
+) -> Generator[LogEntry, None, None]:
     """The archived entries after ``after``, each checked against the one before it.
 
     Segments are read ahead by threads. It ends where the archive does, or at ``upto``. Segments may be merged

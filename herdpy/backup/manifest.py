@@ -40,6 +40,7 @@ class Image(msgspec.Struct, frozen=True):
         store_uuid: of the store.
         page_bytes, pages: size of a page, and how many there are.
         maps: how many parts the map has.
+        time_us: by the clock of who made it, just before the state was taken; 0: not known.
     """
 
     backup: str
@@ -49,6 +50,7 @@ class Image(msgspec.Struct, frozen=True):
     page_bytes: int
     pages: int
     maps: int
+    time_us: int = 0
 
 
 class TableCount(msgspec.Struct, frozen=True):

@@ -178,6 +178,15 @@ def _head(data: bytes) -> tuple[int, bytes, int, int]:
     return timestamp_us, data[_TRANSACTION.size : at], at + 4, _COUNT.unpack_from(data, at)[0]
 
 
+def transaction_head(data: bytes) -> tuple[int, bytes, bool]:
+    """A transaction's commit time in microseconds, its request id, and whether it has records.
+
+    RecordError: the bytes are none.
+    """
+    timestamp_us, request_id, _start, count = _head(data)
+    return timestamp_us, request_id, count > 0
+
+
 def _some(data: bytes, start: int, most: int) -> tuple[int, int]:
     """How many of the ``most`` records that begin at ``start`` to decode at a time, and where they end."""
     total, unpack = len(data), _LENGTH.unpack_from

@@ -7,6 +7,7 @@
     DIR/log/          the ledgers and their list (docs/log-format.md)
     DIR/store/        LMDB's data.mdb and lock.mdb
     DIR/spill/        what DuckDB, and large transactions, do not hold in memory; of no use after them
+    DIR/RESTORED      of a restored database: the log that it was restored from, JSON
 
 A directory can be made of a snapshot (``seed``): its store, and an empty log that goes on where the
 snapshot's state was. The marker is written last, so that after a crash the directory is no database yet,
@@ -28,24 +29,28 @@ import os
 import secrets
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from herdpy.log import START, FileLog, LogError, LogSettings
 from herdpy.log.commit_log import Acknowledge
 from herdpy.log.files import replace_file, sync_directory
 from herdpy.log.ledger_list import FILE_NAME, FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy_server.store import Store, StoreDamagedError
+from herdpy_server.store import Store, StoreDamagedError, probe
 from herdpy_server.tablespace.log_errors import sql_error
 from herdpy_sql.errors import SqlError
 
 FORMAT = 1
 OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 """What a fresh file system has at its root: a disk of its own may be mounted at a data directory."""
+RESTORED = "RESTORED"
+"""The file that says which log a database was restored from (``herdpy_server.backup.timeline``)."""
 _OURS = frozenset(
     {
-        *("LOCK", "log", "store", "spill", "HERDPY.new", "users.json", "users.new"),
+        *("LOCK", "log", "store", "spill", "HERDPY.new", "users.json", "users.new", RESTORED),
         *("NODE", "NODE.new", "tablespaces", "kept", "snapshots"),  # of a node of a cluster
     }
 )
@@ -184,10 +189,23 @@ def check_room(path: Path, besides: frozenset[str] = frozenset()) -> None:
         )
 
 
-def seed(path: Path, data: Path, lsn: LSN) -> None:
+def seed(
+    path: Path,
+    data: Path,
+    lsn: LSN,
+    *,
+    log_id: str = "",
+    files: Mapping[str, bytes] = MappingProxyType({}),
+    checked: bool = False,
+) -> None:
     """Make the database in directory ``path``; the snapshot's file ``data``, on the same file system, stays.
 
     Ledgers that the database makes have ids after the snapshot's, so positions go on growing.
+
+    Args:
+        log_id: of its log; empty: a new one.
+        files: small files beside the store, by name; nobody else may read them.
+        checked: all of ``data`` was read and found whole.
 
     Raises:
         OSError: it cannot be written.
@@ -197,12 +215,29 @@ def seed(path: Path, data: Path, lsn: LSN) -> None:
         part.mkdir(parents=True, exist_ok=True)
     for left in (directory.store / "data.mdb", directory.log / FILE_NAME):
         left.unlink(missing_ok=True)
+    for name, contents in files.items():
+        _write_private(path / name, contents)
     os.link(data, directory.store / "data.mdb")
+    if checked:
+        (directory.store / probe.CLOSED).touch()
     state = LedgerListState(
-        version=0, log_id=secrets.token_hex(16), next_ledger_id=max(1, lsn.ledger_id + 1), base=lsn
+        version=0,
+        log_id=log_id or secrets.token_hex(16),
+        next_ledger_id=max(1, lsn.ledger_id + 1),
+        base=lsn,
     )
     FileLedgerList(str(directory.log)).write(state, 0)
     directory.write_marker()
+
+
+def _write_private(path: Path, contents: bytes) -> None:
+    """A file as a whole, synced, that its owner alone reads."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(contents)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 logger = logging.getLogger("herdpy.opening")

@@ -147,7 +147,7 @@ def _show_plan(url: str, plan: Any, summary: Any, *, json: bool) -> None:
     if json:
         write_document(facts)
         return
-    for note in facts.pop("notes"):  # type: ignore[union-attr]
+    for note in facts.pop("notes"):
         print_note(f"warning: {note}")
     shown = [[name, ", ".join(one) if isinstance(one, list) else one] for name, one in facts.items()]
     write_table(["restore", "value"], shown, sys.stdout)

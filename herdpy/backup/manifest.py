@@ -148,9 +148,9 @@ class ClusterManifest(msgspec.Struct, frozen=True):
 
 
 def new_backup_id(now: datetime | None = None) -> str:
-    """An id that sorts after those of earlier seconds."""
+    """An id that sorts after those of earlier microseconds."""
     moment = now or datetime.now(UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{moment:%Y%m%dT%H%M%SZ}-{moment.microsecond:05x}{secrets.randbelow(16):x}"
 
 
 def is_backup_id(text: str) -> bool:

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 import lmdb
@@ -100,6 +100,14 @@ _F = TypeVar("_F", outcomes.Figures, loads.LoadFigures)
 
 Checksums = dict[int, tuple[int, int]]
 """(rows, checksum) by table id."""
+
+
+class DiskState(NamedTuple):
+    """What ``meta`` says in one state."""
+
+    lsn: LSN
+    catalog: Catalog
+    checksums: Checksums
 
 
 class _ViewUse:
@@ -278,6 +286,17 @@ class Disk:
         if figures.end > figures.first:
             raise StoreDamagedError(f"{self.path}: the {what} are gone")
         return None
+
+    def read_state(self, txn: Any) -> DiskState:
+        """What ``meta`` says in the state of a transaction. StoreDamagedError when it cannot be read."""
+        try:
+            return DiskState(
+                LSN(*_LSN.unpack(txn.get(b"applied", b"", self.meta))),
+                decode_catalog(txn.get(b"catalog", b"", self.meta)),
+                _decode_checksums(txn.get(b"checksums", b"", self.meta)),
+            )
+        except (lmdb.Error, ValueError, KeyError, TypeError, struct.error) as error:
+            raise StoreDamagedError(f"{self.path / 'data.mdb'}: {error}") from error
 
     def read_outcomes(self) -> list[outcomes.CommitOutcome]:
         """What LMDB has of outcomes, oldest first. StoreDamagedError when it is not what ``meta`` says."""

@@ -50,6 +50,15 @@ def header_fault(data: Path) -> str | None:
     return None
 
 
+def newest_header(headers: bytes, page_bytes: int) -> tuple[int, int]:
+    """(last page, transaction id) of the newer of the two header pages, which are given whole. ValueError."""
+    found = [_meta(headers[:page_bytes]), _meta(headers[page_bytes:])]
+    for one in found:
+        if isinstance(one, str):
+            raise ValueError(one)
+    return max((one[1:] for one in found if not isinstance(one, str)), key=lambda one: one[1])
+
+
 def mark_opened(path: Path, *, checked: bool) -> None:
     """Note in which run of the system the store in ``path`` was opened for writing, where that can be known.
 

@@ -35,6 +35,7 @@ _STAGED_BYTES = 8 << 20
 _AHEAD = 3
 _TIME = Struct(">q")  # what a transaction begins with
 _NAME = re.compile(r"(\d{20})-(\d{20})-(\d{20})")
+_STAGED_NAME = re.compile(r"(\d{20})-(\d{6})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,20 +56,29 @@ class LogSegment:
         """Of the file, in the archive's directory."""
         return f"{self.ledger_id:020d}-{self.first:020d}-{self.last:020d}"
 
+    @property
+    def end(self) -> LSN:
+        """The position of the last entry."""
+        return LSN(self.ledger_id, self.last)
+
 
 def entries_directory(log_id: str) -> str:
     """Where a log's segments are in a repository."""
     return f"{log_directory(log_id)}/entries"
 
 
+def segment_of(name: str, size_bytes: int = 0) -> LogSegment | None:
+    """The segment in the file ``name`` of a repository; None: it is another file."""
+    if (match := _NAME.fullmatch(name.rpartition("/")[2])) is None:
+        return None
+    ledger_id, first, last = map(int, match.groups())
+    return LogSegment(ledger_id, first, last, size_bytes)
+
+
 def segments(repository: Repository, log_id: str) -> list[LogSegment]:
     """All segments of a log, by ledger and first entry. PlaceError."""
-    found = []
-    for name, size in repository.sizes(entries_directory(log_id)).items():
-        if match := _NAME.fullmatch(name.rpartition("/")[2]):
-            ledger_id, first, last = map(int, match.groups())
-            found.append(LogSegment(ledger_id, first, last, size))
-    return sorted(found)
+    files = repository.sizes(entries_directory(log_id)).items()
+    return sorted(one for name, size in files if (one := segment_of(name, size)) is not None)
 
 
 def chain(found: Iterable[LogSegment], after: LSN) -> list[LogSegment]:
@@ -164,6 +174,12 @@ class ArchiveWriter:
 
 def _staged_name(log_id: str, part: StagedPart, number: int) -> str:
     return f"{log_directory(log_id)}/staged/{part.ledger_id:020d}-{number:06d}"
+
+
+def staged_of(name: str) -> int | None:
+    """The staged ledger whose rows are in the file ``name`` of a repository; None: it is another file."""
+    match = _STAGED_NAME.fullmatch(name.rpartition("/")[2])
+    return None if match is None else int(match[1])
 
 
 def read_staged(repository: Repository, log_id: str, part: StagedPart) -> Iterator[bytes]:

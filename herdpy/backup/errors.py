@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+Fault = Literal["missing", "damaged", "foreign", "misplaced"]
+"""What is wrong with a file: it is gone; it is not what was written; it is another repository's; it is
+another one of this repository."""
+
 
 class BackupError(Exception):
     """A backup or a restore cannot go on; the message says why.
@@ -24,20 +30,22 @@ class DamagedPartError(BackupError):
 
     Attributes:
         file: its name in the repository.
-        reason: what is wrong: missing, damaged, or another part under this name.
+        reason: what is wrong, for people.
+        fault: what it is.
     """
 
-    def __init__(self, file: str, reason: str) -> None:
+    def __init__(self, file: str, reason: str, fault: Fault = "damaged") -> None:
         super().__init__(f"the repository is damaged: {file}: {reason}")
         self.file = file
         self.reason = reason
+        self.fault = fault
 
 
 class MissingPartError(DamagedPartError):
     """A file that is not there."""
 
     def __init__(self, file: str) -> None:
-        super().__init__(file, "it is not there")
+        super().__init__(file, "it is not there", "missing")
 
 
 class MissingLogError(BackupError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
 
@@ -23,6 +23,10 @@ from herdpy.log.lsn import LSN
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest"
+EXPIRED: Final = "expired"
+"""A file in the directory of a backup that is gone, whose pages others need."""
+REMOVING: Final = "removing-"
+"""How files in a directory begin that say that files of it are being removed; the id of that run follows."""
 Kind = Literal["full", "pages", "log"]
 """``full``: an image of its own; ``pages``: an image whose unchanged pages are those of earlier backups;
 ``log``: the image of an earlier backup, and the log since."""
@@ -158,6 +162,20 @@ def is_backup_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def begun_us(backup_id: str) -> int:
+    """When a backup with this id began, in microseconds since 1970-01-01 UTC. ValueError: it is no id."""
+    moment = datetime.strptime(backup_id[:16], "%Y%m%dT%H%M%SZ")
+    return int(moment.replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def needed_by(backups: Iterable[BackupManifest]) -> set[tuple[str, str]]:
+    """Log and id of every directory that these backups need, their own too."""
+    found = set()
+    for one in backups:
+        found |= {(one.log_id, backup) for backup in (one.id, one.image.backup, *one.sources)}
+    return found
+
+
 def log_directory(log_id: str) -> str:
     """A log's directory in a repository."""
     return f"logs/{log_id}"
@@ -174,12 +192,36 @@ def write_manifest(repository: Repository, manifest: BackupManifest) -> None:
     repository.write(name, msgspec.json.encode(manifest))
 
 
+def remove_backup_manifest(repository: Repository, log_id: str, backup_id: str) -> None:
+    """There is no such backup any more; files of its directory are left. PlaceError."""
+    repository.delete(f"{backup_directory(log_id, backup_id)}/{MANIFEST}")
+
+
+def stays(repository: Repository, manifest: BackupManifest) -> bool:
+    """Whether everything that a backup needs of others is there, and nobody is removing it.
+
+    Whoever makes a backup looks right after it has written the manifest, and removes the manifest again when
+    this is False. Whoever removes backups says so in their directories first, and reads all manifests
+    after that: one of the two sees the other. PlaceError.
+    """
+    for log_id, backup in needed_by([manifest]) - {(manifest.log_id, manifest.id)}:
+        names = {name.rpartition("/")[2] for name in repository.sizes(backup_directory(log_id, backup))}
+        if not names or any(name.startswith(REMOVING) for name in names):
+            return False
+        if (
+            backup == manifest.image.backup
+            and not {f"map-{at}" for at in range(manifest.image.maps)} <= names
+        ):
+            return False
+    return True
+
+
 def read_manifest(repository: Repository, log_id: str, backup_id: str) -> BackupManifest:
     """A backup's manifest. DamagedPartError: it is gone, damaged or another's; PlaceError."""
     name = f"{backup_directory(log_id, backup_id)}/{MANIFEST}"
     manifest = _decoded(repository, name, BackupManifest, lambda found: found.format)
     if (manifest.log_id, manifest.id) != (log_id, backup_id):
-        raise DamagedPartError(name, f"it is of backup {manifest.id} of log {manifest.log_id}")
+        raise DamagedPartError(name, f"it is of backup {manifest.id} of log {manifest.log_id}", "misplaced")
     return manifest
 
 
@@ -226,7 +268,8 @@ class BackupCatalog(msgspec.Struct, frozen=True):
 
     Attributes:
         backups: complete ones, oldest first, of all logs.
-        unfinished: (log id, backup id) of directories without a manifest.
+        unfinished: (log id, backup id) of directories without a manifest: a backup is being made there, was
+            broken off, or is gone while others need its pages.
         damaged: manifests and records that cannot be read.
         logs: by their ids.
         clusters: ids, oldest first.
@@ -234,24 +277,28 @@ class BackupCatalog(msgspec.Struct, frozen=True):
 
     backups: list[BackupManifest]
     unfinished: list[tuple[str, str]]
-    damaged: list[tuple[str, str]]
+    damaged: list[DamagedPartError]
     logs: dict[str, LogRecord]
     clusters: list[str]
 
 
-def read_catalog(repository: Repository) -> BackupCatalog:
-    """List a repository and read every manifest. PlaceError."""
+def read_catalog(repository: Repository, files: Mapping[str, int] | None = None) -> BackupCatalog:
+    """List a repository and read every manifest. PlaceError.
+
+    Args:
+        files: what ``repository.sizes()`` gave, where it is known.
+    """
     logs: set[str] = set()
     directories: set[tuple[str, str]] = set()
     complete: set[tuple[str, str]] = set()
     clusters = []
-    for name in repository.sizes():
+    for name in repository.sizes() if files is None else files:
         match name.split("/"):
             case ["clusters", cluster]:
                 clusters.append(cluster)
             case ["logs", log, *rest]:
                 logs.add(log)
-                if len(rest) == 3 and rest[0] == "backups":
+                if len(rest) == 3 and rest[0] == "backups" and is_backup_id(rest[1]):
                     directories.add((log, rest[1]))
                     if rest[2] == MANIFEST:
                         complete.add((log, rest[1]))
@@ -260,10 +307,10 @@ def read_catalog(repository: Repository) -> BackupCatalog:
         try:
             catalog.logs[log] = read_log_record(repository, log)
         except DamagedPartError as error:
-            catalog.damaged.append((error.file, error.reason))
+            catalog.damaged.append(error)
     for log, backup in sorted(complete, key=lambda one: (one[1], one[0])):
         try:
             catalog.backups.append(read_manifest(repository, log, backup))
         except DamagedPartError as error:
-            catalog.damaged.append((error.file, error.reason))
+            catalog.damaged.append(error)
     return catalog

@@ -93,9 +93,9 @@ class PartCodec:
         except msgspec.MsgspecError as error:
             raise DamagedPartError(name, f"its head cannot be read: {error}") from error
         if head.repository != self.repository:
-            raise DamagedPartError(name, f"it is a part of another repository, {head.repository}")
+            raise DamagedPartError(name, f"it is a part of another repository, {head.repository}", "foreign")
         if head.name != name:
-            raise DamagedPartError(name, f"it is another part, {head.name}")
+            raise DamagedPartError(name, f"it is another part, {head.name}", "misplaced")
         if not 0 <= head.size_bytes <= MAX_CONTENT_BYTES:
             raise DamagedPartError(name, f"it says that it has {head.size_bytes} bytes")
         return head

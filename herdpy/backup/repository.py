@@ -128,6 +128,10 @@ class Repository:
         """Remove a file; nothing when it is not there. PlaceError."""
         self.place.delete(name)
 
+    def clear(self, directory: str) -> None:
+        """Remove a directory with all that is in it; nothing when it is not there. PlaceError."""
+        Place.below(self.place, directory).clear()
+
 
 def _codec(url: str, data: bytes, key: bytes | None) -> PartCodec:
     try:

@@ -14,7 +14,7 @@ from typing import Final
 from herdpy.backup.archive import decode_segment, entries_directory, segments
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import LogEntry
-from herdpy.log.lsn import LSN
+from herdpy.log.lsn import LSN, START
 from herdpy.log.records import FRAME, LOAD_BATCH_HEAD, LOAD_BATCH_NUMBER, LOAD_BATCH_PART, StagedPart
 
 _HEAD = Struct(">qB")  # commit time, length of the request id
@@ -25,6 +25,11 @@ _MARK: Final = bytes((LOAD_BATCH_NUMBER, 1))
 
 class CutTransactionError(Exception):
     """Entries begin in the middle of a transaction: those before them are to be given first."""
+
+
+def may_name(entry: LogEntry) -> bool:
+    """Whether an entry has to be given to ``StagedParts``: others name no staged ledgers."""
+    return any(not part.first or not part.last or _MARK in part.data for part in entry.parts)
 
 
 class StagedParts:
@@ -81,6 +86,32 @@ def _entries(repository: Repository, names: Iterator[str] | list[str], upto: LSN
         for entry in decode_segment(name, repository.read(name)):
             if entry.lsn <= upto:
                 yield entry
+
+
+class StagedPartsInOrder:
+    """As ``StagedParts``, for entries some of which come again, and before which some may be missing.
+
+    Attributes:
+        last: the position of the last entry that was given.
+    """
+
+    def __init__(self) -> None:
+        self._parts = StagedParts()
+        self.last = START
+
+    def gap(self) -> None:
+        """Entries are missing before the next one."""
+        self._parts = StagedParts()
+
+    def of(self, entry: LogEntry) -> list[StagedPart]:
+        """Those that an entry names; of a transaction whose beginning is missing none are known."""
+        if entry.lsn <= self.last:
+            return []
+        self.last = entry.lsn
+        try:
+            return self._parts.of(entry)
+        except CutTransactionError:
+            return []
 
 
 class _Transaction:

@@ -99,16 +99,17 @@ def test_the_log_and_what_is_there(repository: Repository) -> None:
         backup, "sales", LOG, "full", None, image, (backup,), "1:5", 0, 1, 2, (), 0, 0
     )  # fmt: skip
     write_manifest(repository, manifest)
-    repository.write(f"{backup_directory(LOG, 'later')}/pages-0", b"unfinished")
+    later = new_backup_id()
+    repository.write(f"{backup_directory(LOG, later)}/pages-0", b"unfinished")
     catalog = read_catalog(repository)
     assert catalog.backups == [manifest]
-    assert catalog.unfinished == [(LOG, "later")]
+    assert catalog.unfinished == [(LOG, later)]
     assert not catalog.damaged
     name = repository.place.path(f"{backup_directory(LOG, backup)}/manifest")
     store_files().pipe(name, store_files().cat(name)[:-1])
     (damaged,) = read_catalog(repository).damaged
-    assert damaged[0].endswith(f"{backup}/manifest")
-    assert "does not match its checksum" in damaged[1]
+    assert damaged.file.endswith(f"{backup}/manifest")
+    assert "does not match its checksum" in damaged.reason
 
 
 def test_one_of_many_at_once_makes_it(bucket: str) -> None:

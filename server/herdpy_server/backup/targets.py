@@ -140,7 +140,7 @@ def make_plan(
         PlaceError: the repository cannot be read.
     """
     views = _views(repository, catalog, tablespace, log_id, backup_id)
-    notes = tuple(f"{name}: {reason}" for name, reason in catalog.damaged)
+    notes = tuple(f"{one.file}: {one.reason}" for one in catalog.damaged)
     if target == RestoreTarget():
         views = _leaves(views)
     if len(views) == 1:
@@ -175,7 +175,7 @@ def _views(
     if not backups:
         narrowed = (("of tablespace", tablespace), ("of log", log_id), ("with id", backup_id))
         said = [f"{what} {text}" for what, text in narrowed if text]
-        damaged = "".join(f"; {name}: {reason}" for name, reason in catalog.damaged)
+        damaged = "".join(f"; {one.file}: {one.reason}" for one in catalog.damaged)
         raise TargetError(
             " ".join([f"{repository.url} has no complete backup", *said]) + damaged,
             hint="herdpy backups list shows what it has.",

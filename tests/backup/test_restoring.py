@@ -178,6 +178,32 @@ def test_every_commit_is_left_out(maker: BackupMaker, history: History, tmp_path
         check(directory, history, history.count_at(history.entries[at - 1].lsn))
 
 
+def test_what_is_archived_in_stretches_is_found_in_each(
+    maker: BackupMaker, history: History, tmp_path: Path
+) -> None:
+    """Between two backups the log may have been trimmed: what was archived before and after is there."""
+    whole = [one.lsn for one in history.entries if one.parts[-1].last]
+    first, second = whole[4], next(one for one in whole[9:] if one.ledger_id > whole[6].ledger_id)
+    maker.back_up(first, whole[6])
+    maker._archived = second
+    maker.back_up(second, history.entries[-1].lsn)
+    times = [one.timestamp_us for one in history.transactions]
+    stretches = [range(history.count_at(a) + 1, history.count_at(b) + 1)
+                 for a, b in ((first, whole[6]), (second, history.entries[-1].lsn))]  # fmt: skip
+    for number in (number for numbers in stretches for number in numbers):
+        directory = tmp_path / f"before-{number}"
+        restored(maker.repository, directory, RestoreTarget(before=f"commit-{number}"))
+        check(directory, history, number - 1)
+    inside = times[stretches[0][0] - 1]
+    restored(maker.repository, tmp_path / "at", RestoreTarget(time_us=inside))
+    check(tmp_path / "at", history, max(n for n, one in enumerate(times, 1) if one <= inside))
+    gap_us = times[stretches[1][0] - 2] - 1
+    with pytest.raises(TargetError, match=f"between {whole[6]} and {second}, of which nothing is archived"):
+        restored(maker.repository, tmp_path / "gap", RestoreTarget(time_us=gap_us))
+    with pytest.raises(TargetError, match="no commit 'commit-1' is archived"):
+        restored(maker.repository, tmp_path / "none", RestoreTarget(before="commit-1"))
+
+
 def test_targets_beyond_the_archive_name_its_end(
     maker: BackupMaker, history: History, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ log, of which only the heads of transactions are decoded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -250,6 +251,11 @@ class _LogView:
         """The archived entries after a position."""
         return read_entries(self.repository, self.record.log_id, after)
 
+    def stretch(self, after: LSN) -> Iterator[LogEntry]:
+        """The archived entries after a position, up to where some are missing."""
+        with suppress(MissingLogError):
+            yield from self.entries(after)
+
     # Targets.
 
     def find(self, target: RestoreTarget) -> tuple[StopPosition, int]:
@@ -291,15 +297,26 @@ class _LogView:
             known = f"of {moment(first)}" if first else "of an unknown time"
             raise TargetError(f"the oldest backup of log {self.name} is {known}, after {moment(time_us)}")
         last, last_us = able[-1].image_lsn, 0
-        for lsn, heads in _heads(self.entries(last), last):
+        for lsn, heads in _heads(self.stretch(last), last):
             for number, (committed_us, _id, _has_records) in enumerate(heads):
                 if committed_us > time_us:
                     return (StopPosition(lsn, number) if number else StopPosition(last)), last_us
                 last_us = committed_us
             last = lsn
         if not any(one.created_us >= time_us and one.end_lsn <= last for one in self.backups):
-            raise self._beyond(f"time {moment(time_us)}")
+            raise self._not_known(time_us, last)
         return StopPosition(last), last_us
+
+    def _not_known(self, time_us: int, last: LSN) -> TargetError:
+        """The error for a time after the last entry of a stretch."""
+        later = min((one.image_lsn for one in self.images() if one.image_lsn > last), default=None)
+        if later is None:
+            return self._beyond(f"time {moment(time_us)}")
+        return TargetError(
+            f"at {moment(time_us)} log {self.name} was between {last} and {later}, of which nothing is"
+            " archived",
+            hint=f"Restore what was before (--to-lsn {last}) or after (--to-lsn {later}).",
+        )
 
     def _find_before(self, before: LSN) -> tuple[StopPosition, int]:
         last = max((one.image_lsn for one in self.images() if one.image_lsn < before), default=None)
@@ -335,7 +352,7 @@ class _LogView:
 
     def _search(self, sought: bytes, after: LSN, upto: LSN | None) -> tuple[StopPosition, int] | None:
         last, last_us = after, 0
-        for lsn, heads in _heads(self.entries(after), after):
+        for lsn, heads in _heads(self.stretch(after), after):
             if upto is not None and lsn > upto:
                 return None
             for number, (committed_us, name, has_records) in enumerate(heads):

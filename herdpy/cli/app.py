@@ -15,6 +15,7 @@ from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import check_command, checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
+from herdpy.cli.restore import restore_command
 from herdpy.cli.server import server_command
 from herdpy.cli.snapshot import rescue_command
 from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
@@ -58,6 +59,7 @@ for _name, _command in (
     ("backup", backup_command),
 ):
     _on_database(app, _name, _command)
+app.command("restore", help=_help(restore_command))(guarded(restore_command))
 app.command("spark", help=_help(spark_command), context_settings=SPARK_CONTEXT)(guarded(spark_command))
 
 _tablespaces = typer.Typer(help=tablespaces.HELP, no_args_is_help=True)

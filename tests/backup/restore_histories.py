@@ -8,6 +8,7 @@ a store that applied the first entries is the image of a backup.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,20 @@ def run_history(directory: Path, seed: int, commits: int = 25) -> History:
         database.release()
     assert len(transactions) == commits
     return History(transactions, dumps, [], [])
+
+
+def history_of(directory: Path, statements: Sequence[str]) -> History:
+    """The history of some statements, each a commit with an entry of its own, without dumps."""
+    database = Database.acquire(directory)
+    try:
+        with herdpy.connect(str(directory), autocommit=True) as connection:
+            for text in statements:
+                connection.execute(text)
+        found = History(run_blocking(_read(database)), [], [], [])
+    finally:
+        database.release()
+    repack(found, 0, max_entry_bytes=1 << 20)
+    return found
 
 
 async def _read(database: Database) -> list[LoggedTransaction]:

@@ -1,0 +1,52 @@
+"""Repositories of backups, as commands name, open and show them. Below the commands about backups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from herdpy.cli.errors import CliError
+from herdpy.cli.extras import needed
+
+RepositoryArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="REPO", help="The repository: a directory, or a store such as s3://bucket/prefix."
+    ),
+]
+KeyFileOption = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="The key of an encrypted repository.")
+]
+
+
+def opened(url: str, key_file: Path | None) -> Any:
+    """A repository that is there (``herdpy.backup.repository.Repository``). Errors: see ``translated``."""
+    module: Any = needed("herdpy.backup.repository")
+    return module.Repository.open(url, None if key_file is None else module.read_key(key_file))
+
+
+def without_userinfo(url: str) -> str:
+    """A URL as it may be shown: without a user and a password."""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What can go wrong with a repository, a store or a log, as the command line says it."""
+    errors: Any = needed("herdpy.backup.errors")
+    log: Any = needed("herdpy.log")
+    store: Any = needed("herdpy_server.store")
+    try:
+        yield
+    except errors.BackupError as error:
+        raise CliError(str(error), hint=error.hint) from error
+    except (log.LogError, store.StoreDamagedError) as error:
+        raise CliError(str(error)) from error

@@ -24,6 +24,7 @@ from herdpy.log import CommitLog, LogError, LogFullError, LogSettings
 from herdpy.log.wait import run_blocking
 from herdpy_server.sessions import PlanCache, Session
 from herdpy_server.store import ApplyError, Store
+from herdpy_server.store.marks import FLASHBACK_BYTES
 from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.tablespace import (
     Checkpointer,
@@ -56,6 +57,9 @@ class DatabaseSettings:
         column_segment_bytes: disk for such columns, kept between starts; 0: none.
         query_memory_bytes: memory for DuckDB, which spills to disk beyond it.
         plan_cache: statement texts whose plans are kept.
+        flashback_s: for how long the past can be read (``AS OF SYSTEM TIME``); 0: not at all.
+        flashback_bytes: what is kept for that goes earlier when more than this was written since, or LMDB's
+            file has grown by more.
     """
 
     checkpoint_interval_s: float = 1.0
@@ -69,6 +73,8 @@ class DatabaseSettings:
     column_segment_bytes: int = 4 << 30
     query_memory_bytes: int = 1 << 30
     plan_cache: int = 1000
+    flashback_s: float = 0.0
+    flashback_bytes: int = FLASHBACK_BYTES
 
 
 logger = logging.getLogger("herdpy.engine")
@@ -112,6 +118,8 @@ class TablespaceHost:
             flush_rows=settings.checkpoint_rows,
             retention_bytes=retention_bytes,
         )
+        store.marks.keep_s, store.marks.limit_bytes = settings.flashback_s, settings.flashback_bytes
+        self.tablespace.past.read = lambda after, end: self.tablespace.log.read(after, end)
         store.spilling = SpillSettings.of(Directory(path).spill, settings.transaction_memory_bytes)
 
     def start(self, checkpointed: Callable[[], None]) -> None:

@@ -305,6 +305,7 @@ class Catalog:
         objects: schemas, sequences, views, types and comments by id.
         path: the schemas where names without one are looked for; no part of what exists.
         roles: definitions by name, which mean nothing here; None as long as there never was one.
+        past: the definitions that AS OF SYSTEM TIME reads, where a statement is planned that has it.
     """
 
     version: int = 0
@@ -313,6 +314,14 @@ class Catalog:
     roles: Mapping[str, bytes] | None = None
     objects: Mapping[int, CatalogObject] = field(default_factory=dict)
     path: tuple[str, ...] = field(default=(PUBLIC,), compare=False)
+    past: Catalog | None = field(default=None, compare=False)
+
+    def reading(self, past: Catalog) -> Catalog:
+        """This catalog for a statement that reads what ``past`` defines: mostly the same object."""
+        found = self.derived.get("reading")
+        if not isinstance(found, Catalog) or found.past is not past.along(self.path):
+            found = self.derived["reading"] = replace(self, past=past.along(self.path))
+        return found
 
     @functools.cached_property
     def derived(self) -> dict[object, object]:

@@ -53,6 +53,8 @@ def test_every_setting_says_what_it_means():
 
 def test_settings_of_the_storage_are_those_of_a_database():
     fields = {field.name: field.default for field in dataclasses.fields(DatabaseSettings)}
+    assert fields["flashback_s"] == 0.0  # a directory keeps the past where it is opened so
+    fields["flashback_s"] = 600.0
     assert msgspec.structs.asdict(ServerConfig().storage) == fields
 
 

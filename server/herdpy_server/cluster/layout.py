@@ -99,11 +99,14 @@ class PositionRecord(Record, frozen=True, kw_only=True):
     Attributes:
         kept: why it is evidence, which nothing but an operator replaces; empty: it is not. What is evidence
             does not go on with the log, so nothing of the log is kept for it.
+        floor: the log's entries after it are needed, for what the replica keeps of the past; None: those
+            after ``durable``.
     """
 
     durable: LSN
     seen_us: int
     kept: str = ""
+    floor: LSN | None = None
 
 
 class ReaderRecord(Record, frozen=True, kw_only=True):

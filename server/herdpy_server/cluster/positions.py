@@ -51,9 +51,10 @@ def trim_floor(
     """The last entry that nobody needs: the ledgers that end at it or before it may go.
 
     It is not past the leader's durable checkpoint; nor past the durable position of any replica of the
-    tablespace that is there or was within the retention window; nor past the position of a reader whose lease
-    has not expired. A replica that has published no position yet, or that was away for longer, is seeded
-    from another's snapshot; the seeding holds a lease as a reader. Evidence does not follow the log.
+    tablespace that is there or was within the retention window, nor past the oldest moment that such a one
+    keeps; nor past the position of a reader whose lease has not expired. A replica that has published no
+    position yet, or that was away for longer, is seeded from another's snapshot; the seeding holds a lease as
+    a reader. Evidence does not follow the log.
 
     Args:
         checkpoint: the leader's: all up to it is durable in its store.
@@ -67,7 +68,8 @@ def trim_floor(
         if node not in replicas or position.kept:
             continue
         if node in present or now_us - position.seen_us <= retention_s * 1e6:
-            needed.append(position.durable)
+            floor = position.floor
+            needed.append(position.durable if floor is None else min(floor, position.durable))
     needed.extend(one.lsn for one in readers if one.entries and one.expires_us > now_us)
     return min(needed)
 
@@ -93,6 +95,7 @@ class Reports:
     Attributes:
         kept: why the replica is evidence; empty: it is not. Published with the next :meth:`keep_now`.
         renew: called before the position is published, to :meth:`report` what it is then.
+        floor: gives the position after which the replica needs the log; None: its durable one.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Reports:
         self._kept_at_s = -1e9
         self.kept = ""
         self.renew: Callable[[], object] = lambda: None
+        self.floor: Callable[[], LSN | None] = lambda: None
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -172,7 +176,8 @@ class Reports:
         Raises:
             ZooKeeperUnavailableError, SessionExpiredError: it may not be written.
         """
-        record = PositionRecord(durable=self._now.durable, seen_us=now_us(), kept=self.kept)
+        durable, floor = self._now.durable, self.floor()
+        record = PositionRecord(durable=durable, seen_us=now_us(), kept=self.kept, floor=floor)
         data, patience = encode(record), ZooKeeperBackoff(_PATIENCE_S)
         await put(self._znodes, self._position_path, data, within=self._info_path, patience=patience)
         self._kept_at_s = asyncio.get_running_loop().time()

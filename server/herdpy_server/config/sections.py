@@ -362,6 +362,18 @@ class StorageSection(Section, frozen=True, kw_only=True):
         int, whole(16 << 20, TIB, "Memory of one query in DuckDB; it spills to disk beyond.")
     ] = 1 << 30
     plan_cache: Annotated[int, whole(1, 1_000_000, "How many statements' plans are cached.")] = 1000
+    flashback_s: Annotated[
+        float,
+        seconds(0.0, 30 * DAY_S, "How long the past can be read (AS OF SYSTEM TIME); 0: not at all."),
+    ] = 600.0
+    flashback_bytes: Annotated[
+        int,
+        whole(
+            0,
+            1 << 50,
+            "What the past may cost: bytes written since, or that the store grew by; beyond, it goes.",
+        ),
+    ] = 1 << 30
 
 
 class WorkersSection(Section, frozen=True, kw_only=True):

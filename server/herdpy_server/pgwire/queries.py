@@ -50,6 +50,7 @@ from herdpy_server.sessions.row_steps import RowRead, row_write
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import PointSelect
+from herdpy_sql.parse.as_of import may_read_past
 from herdpy_sql.plan import Begin, Commit
 
 if TYPE_CHECKING:
@@ -176,12 +177,21 @@ def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Parse: prepare a statement."""
     conversation.extended = True
     name, sql, oids = frontend.parse(data, at, stop)
+    if may_read_past(sql):
+        conversation.drive(_parse_past(conversation, name, sql, oids))
+        return
     try:
         _parse(conversation, name, sql, oids)
     except SqlError:
         if conversation.session.transaction is not None or not conversation.session.checks.waits_to_read:
             raise
         conversation.drive(_parse_later(conversation, name, sql, oids))
+
+
+async def _parse_past(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:
+    """Parse what reads the past, once its definitions are there."""
+    await conversation.session.hold_past(sql)
+    _parse(conversation, name, sql, oids)
 
 
 async def _parse_later(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:

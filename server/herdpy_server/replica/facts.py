@@ -23,7 +23,7 @@ from herdpy_server.cluster.positions import Needs, read_needs
 from herdpy_server.cluster.readers import published_of
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.host import Host
-from herdpy_server.tablespace.cluster import Facts, Remark, ledger_rows, limit_rows
+from herdpy_server.tablespace.cluster import Facts, Remark, flashback_row, ledger_rows, limit_rows
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -142,7 +142,18 @@ class ClusterFacts:
 
     def _here(self) -> dict[str, list[Row]]:
         """What this node knows by itself, as it is now."""
-        return {"log_status": self._log_status(), "limits": self._limits()}
+        return {
+            "log_status": self._log_status(),
+            "limits": self._limits(),
+            "flashback": self._flashback(),
+        }
+
+    def _flashback(self) -> list[Row]:
+        return [
+            flashback_row(name, self._host.node, replica.opened.store.kept_past())
+            for name, replica in sorted(self._replicas.items())
+            if replica.opened is not None
+        ]
 
     def _limits(self) -> list[Row]:
         node = self._host.node

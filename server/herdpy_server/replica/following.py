@@ -89,14 +89,14 @@ async def _apply(
         slow += slow_records(one.records)
     for record in slow:
         if isinstance(record, LoadBatch):
-            record.staged = [await _read(part, staged) for part in record.parts]
+            record.staged = [await read_staged(part, staged) for part in record.parts]
     if large or slow:
         await turns.through(_only_steps(store.apply_in_steps(safe, decoded)))
     else:
         store.apply_logged(safe, decoded)
 
 
-async def _read(part: StagedPart, staged: PartReader) -> bytearray:
+async def read_staged(part: StagedPart, staged: PartReader) -> bytearray:
     """The bytes of a part, all of them, which were checked."""
     stream = bytearray()
     async with aclosing(staged(part)) as entries:

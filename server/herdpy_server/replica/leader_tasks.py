@@ -189,7 +189,7 @@ class LeaderTasks:
         floor = await claim_trim(
             self._host.bk.znodes,
             self._paths,
-            checkpoint=min(opened.store.durable, beyond, beyond if published is None else published.floor),
+            checkpoint=min(opened.store.floor, beyond, beyond if published is None else published.floor),
             replicas=info.replicas,
             retention_s=info.retention_s,
         )

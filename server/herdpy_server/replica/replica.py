@@ -29,11 +29,13 @@ from herdpy.log import (
     CorruptLedgerError,
     LedgerListConflictError,
     LogClosedError,
+    LogEntry,
     LogError,
     LogFencedError,
     LogTrimmedError,
     LogUnavailableError,
     RecordError,
+    StagedPart,
 )
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog
 from herdpy.log.errors import LogEntriesLostError, LogLossError
@@ -48,7 +50,7 @@ from herdpy_server.replica.checking import ReplicaChecker
 from herdpy_server.replica.evidence import Evidence, KeepWord, KeptError, log_goes_on, log_is_whole
 from herdpy_server.replica.files import is_whole, mark, marked, position_of, put_in_place, unmark
 from herdpy_server.replica.fitness import Fitness
-from herdpy_server.replica.following import follow, staged_reader
+from herdpy_server.replica.following import follow, read_staged, staged_reader
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.lac_reports import LacListener
@@ -257,10 +259,26 @@ class Replica(ReplicaBase):
             lambda store: StandbyLog(lambda: self.guard.refusal("COMMIT"), lambda: store.applied),
             self.guard,
         )
+        past = self.opened.tablespace.past
+        past.read, past.read_part = self._read_log, self._read_part
+        self.reports.floor = self._floor
         self.guard.replaced()
         self.opened.on_loop.on_checkpoint = self._checkpointed
         self.checker.attach(self.opened)
         self.election.reconsider()
+
+    def _read_log(self, after: LSN, end: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
+        log = self.log or self.followed
+        if log is None:
+            raise SqlError("57P03", "the log cannot be read here just now", hint="Try again soon.")
+        return log.read(after, end)
+
+    async def _read_part(self, part: StagedPart) -> bytearray:
+        return await read_staged(part, staged_reader(self.host.bk, self.log_settings()))
+
+    def _floor(self) -> LSN | None:
+        """What it needs of the log, for what it keeps of the past."""
+        return None if self.opened is None else self.opened.store.floor
 
     @property
     def _is_to_be_kept(self) -> bool:

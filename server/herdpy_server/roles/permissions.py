@@ -17,7 +17,7 @@ from herdpy_server.roles.effective_role import EffectiveRole, unlimited_role
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.rights.acl import held
-from herdpy_sql.rights.held import DATABASE, Subject, acl_of, owner_of, subject_of
+from herdpy_sql.rights.held import DATABASE, Subject, acl_of, judging, owner_of, subject_of
 from herdpy_sql.rights.need import OWNER, SUPERUSER, Need
 from herdpy_sql.rights.needs import needs, needs_of_table
 
@@ -55,7 +55,7 @@ def permit(
     """
     if effective_role in permitted:
         return
-    judge(needs(statement, catalog), catalog, effective_role, others, database)
+    judge(needs(statement, catalog), judging(catalog), effective_role, others, database)
     if len(permitted) >= MAX_PERMITS:
         permitted.clear()
     permitted.add(effective_role)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.query_backend import Export, Form
     from herdpy_server.store import StoreSnapshot
     from herdpy_server.tablespace.cluster import Facts
+    from herdpy_server.tablespace.past import PastState
 
 Found = TypeVar("Found", bound="Answer | Export")
 
@@ -52,9 +53,14 @@ class BackendQueries:
         self._facts: Facts | None = None  # what the cluster said for the query that begins; None: nothing
 
     def request(
-        self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
+        self,
+        transaction: Transaction,
+        plan: Plan,
+        values: Sequence[Datum],
+        clock: Clock,
+        past: PastState | None = None,
     ) -> QueryRequest:
-        """What the plan asks of the columnar engine."""
+        """What the plan asks of the columnar engine, of a state of the past where it is given one."""
         query = plan.source
         assert query is not None
         if isinstance(query, CatalogQuery):
@@ -71,6 +77,8 @@ class BackendQueries:
             return workspace.snapshot()
 
         limits = self.limits.within(self.block.settings.statement_timeout_s)
+        if past is not None:
+            return QueryRequest(query, values, clock, past.snapshot, limits, Interrupt(), is_past=True)
         return QueryRequest(query, values, clock, open_snapshot, limits, Interrupt())
 
     def held_bytes(self, plan: Plan) -> int:
@@ -80,15 +88,22 @@ class BackendQueries:
         return (self.limits.memory_bytes or 0) if is_endless else 0
 
     def backend_of(self, request: QueryRequest) -> QueryBackend:
-        """Who is asked; what the system catalog knows, this process alone does."""
-        return IN_PROCESS if isinstance(request.query, CatalogQuery) else self.backend
+        """What answers; what the system catalog knows, and states of the past, this process alone has."""
+        if request.is_past or isinstance(request.query, CatalogQuery):
+            return IN_PROCESS
+        return self.backend
 
     async def whole(
-        self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
+        self,
+        transaction: Transaction,
+        plan: Plan,
+        values: Sequence[Datum],
+        clock: Clock,
+        past: PastState | None = None,
     ) -> pa.Table:
-        """All that DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
+        """All that DuckDB says of the plan's source, as of now or the past; the engine is free meanwhile."""
         await self._hear(plan)
-        request = self.request(transaction, plan, values, clock)
+        request = self.request(transaction, plan, values, clock, past)
         self._facts = None
         with self.block.waits.interruptible(request.interrupt):
             answer = await self.backend_of(request).ask(request)
@@ -186,7 +201,7 @@ class RemoteQuery:
         bound = self._bound
         while True:
             plan = bound.ready.plan
-            self._request = request = queries.request(transaction, plan, bound.values, clock)
+            self._request = request = queries.request(transaction, plan, bound.values, clock, bound.past)
             try:
                 with queries.block.waits.interruptible(request.interrupt):
                     return await ask(queries.backend_of(request), request)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.roles.permissions import permit
 from herdpy_server.sessions.block import TransactionBlock
+from herdpy_server.sessions.flashback import NeedsPast
 from herdpy_server.sessions.identity import class_of
 from herdpy_server.sessions.plans import Prepared, PreparedStatement, ReadyPlan
 from herdpy_sql.errors import SqlError
@@ -20,6 +21,7 @@ from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.plan.commands import AnalyzePlan
 
 if TYPE_CHECKING:
+    from herdpy_server.tablespace.past import PastState
     from herdpy_sql.catalog import Catalog
 
 ENDING = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
@@ -42,12 +44,18 @@ class Binding:
         """The catalog that the next statement sees."""
         return self._block.catalog
 
+    def catalog_for(self, past: PastState | None) -> Catalog:
+        """The same, for a statement that reads that state of the past."""
+        now = self._block.catalog
+        return now if past is None else now.reading(past.catalog)
+
     def bind(
-        self, statement: Bindable, params: Sequence[object], *, many: bool
+        self, statement: Bindable, params: Sequence[object], *, many: bool, past: PastState | None = None
     ) -> tuple[ReadyPlan, Sequence[Any]]:
         """The plan and its parameters, under the catalog of this moment, seen to be permitted.
 
-        SqlError 25P02, 42501, and all that planning and the conversion of values raise.
+        NeedsPast when it reads the past, which is not given. SqlError 25P02, 42501, and all that planning and
+        the conversion of values raise.
         """
         block = self._block
         if block.failed and statement.keyword not in ENDING:
@@ -56,17 +64,22 @@ class Binding:
             block.make_temporary_schema()
         ready: ReadyPlan
         values: Sequence[Any]
+        catalog = block.catalog
+        if statement.as_of is not None:
+            if past is None:
+                raise NeedsPast(statement.as_of)
+            catalog = catalog.reading(past.catalog)
         if many:
             assert isinstance(statement, Prepared)
-            ready, values = statement.convert_rows(block.catalog, self._settings.engine, params)  # type: ignore[arg-type]
+            ready, values = statement.convert_rows(catalog, self._settings.engine, params)  # type: ignore[arg-type]
         else:
-            ready, values = statement.bound(block.catalog, self._settings.engine, params)  # type: ignore[arg-type]
+            ready, values = statement.bound(catalog, self._settings.engine, params)  # type: ignore[arg-type]
         role = block.checked_role
         if role is not None and role not in ready.permitted:
-            self._permit(statement, ready)
+            self._permit(statement, ready, catalog)
         return ready, values
 
-    def _permit(self, statement: Bindable, ready: ReadyPlan) -> None:
+    def _permit(self, statement: Bindable, ready: ReadyPlan, catalog: Catalog) -> None:
         """See to it that the session's role may run a statement, and that the auditor is called for it.
 
         SqlError 42501, 42P01 it may not; 58030 the auditor fails.
@@ -77,9 +90,7 @@ class Binding:
         assert parsed is not None
         kind = "" if auditor is None else class_of(ready.plan)
         try:
-            permit(
-                parsed, ready.permitted, block.catalog, role, block.effective_role_of, block.identity.database
-            )
+            permit(parsed, ready.permitted, catalog, role, block.effective_role_of, block.identity.database)
         except SqlError as error:
             if auditor is not None and kind in auditor.classes:
                 auditor.statement(block, kind, parsed.text, sqlstate=error.sqlstate)
@@ -98,9 +109,10 @@ class BoundStatement:
     Attributes:
         many: ``params``, and ``values``, are rows of them.
         ready, values: as of the last time that it was bound.
+        past: the state of the past that it reads; None: it reads the present, or it is not known yet.
     """
 
-    __slots__ = ("_binding", "_params", "_statement", "many", "ready", "values")
+    __slots__ = ("_binding", "_params", "_statement", "many", "past", "ready", "values")
 
     ready: ReadyPlan
     values: Sequence[Any]
@@ -112,16 +124,25 @@ class BoundStatement:
         self._binding = binding
         self._statement, self._params = statement, params
         self.many = many
+        self.past: PastState | None = None
 
     def bind(self) -> None:
         """Plan it under the catalog that it sees now. SqlError as ``Binding.bind``."""
-        self.ready, self.values = self._binding.bind(self._statement, self._params, many=self.many)
+        self.ready, self.values = self._binding.bind(
+            self._statement, self._params, many=self.many, past=self.past
+        )
+
+    @property
+    def only_past(self) -> bool:
+        """Whether a state of the past is all that it reads and does."""
+        return self.past is not None and self.ready.reads_now
 
     def columnar(self) -> ColumnarSelect | None:
         """The columnar engine's plan of a SELECT; None when it has none, or one of other columns."""
         own = self.ready.plan
         try:
-            plan = self.part_of(self._statement.columnar(self._binding.catalog, own.param_types))
+            catalog = self._binding.catalog_for(self.past)
+            plan = self.part_of(self._statement.columnar(catalog, own.param_types))
         except SqlError:
             return None
         columns, expected = plan.columns or (), own.columns or ()
@@ -138,7 +159,9 @@ class BoundStatement:
 
     def inner(self, plan: Plan) -> BoundStatement:
         """The statement within this one, whose plan is ``plan`` now."""
-        return InnerStatement(self._binding, self._statement, self._params, plan, self.values)
+        inner = InnerStatement(self._binding, self._statement, self._params, plan, self.values)
+        inner.past = self.past
+        return inner
 
 
 class BoundRow(BoundStatement):
@@ -149,6 +172,7 @@ class BoundRow(BoundStatement):
     def __init__(self, whole: BoundStatement, at: int) -> None:
         self._whole, self._at = whole, at
         self.ready, self.values, self.many = whole.ready, whole.values[at], False
+        self.past = whole.past
 
     def bind(self) -> None:
         """See :class:`BoundStatement`."""
@@ -187,8 +211,9 @@ class PlanAlone(BoundStatement):
 
     __slots__ = ()
 
-    def __init__(self, plan: Plan, values: Sequence[Any] = ()) -> None:
+    def __init__(self, plan: Plan, values: Sequence[Any] = (), past: PastState | None = None) -> None:
         self.ready, self.values, self.many = ReadyPlan(plan), values, False
+        self.past = past
 
     def bind(self) -> None:
         """Nothing: it stays the plan that it is."""

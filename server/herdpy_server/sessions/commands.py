@@ -18,6 +18,7 @@ from herdpy_server.roles.right_changes import right_change, schema_creation
 from herdpy_server.roles.role_changes import change_members, change_roles
 from herdpy_server.sessions.binding import AnalyzedTable, PlanAlone
 from herdpy_server.sessions.copying import copy_in, copy_out, parameters_in
+from herdpy_server.sessions.flashback import past_state
 from herdpy_server.sessions.plans import Prepared, PreparedStatement, no_statement
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.request_ids import request_function
@@ -264,11 +265,14 @@ async def prepare_statement(session: TransactionBlock, plan: Prepare) -> Result:
     """
     text = plan.statement.text
     prepared = Prepared(session.plans, plan.statement, plan.types)
+    catalog = session.catalog
+    if prepared.as_of is not None:
+        catalog = catalog.reading((await past_state(session, prepared.as_of)).catalog)
     made = PreparedStatement(
         session.plans,
         text,
         prepared,
-        session.catalog,
+        catalog,
         session.settings.engine,
         by_sql=True,
         source=session.source,

@@ -28,6 +28,7 @@ from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
 from herdpy_server.sessions.binding import Bindable, Binding, BoundStatement, PlanAlone, session_closed
 from herdpy_server.sessions.block import SessionNotice, TransactionBlock
 from herdpy_server.sessions.column_inserts import ParameterColumns
+from herdpy_server.sessions.flashback import NeedsPast, past_state
 from herdpy_server.sessions.portals import Cursors
 from herdpy_server.sessions.result import Delivery, Result, RowStream
 from herdpy_server.sessions.time_slices import (
@@ -39,6 +40,7 @@ from herdpy_server.sessions.time_slices import (
     undo,
 )
 from herdpy_server.store import Mark, NoLocks, Workspace
+from herdpy_server.store.snapshot_transaction import reader_of
 from herdpy_server.tablespace import Transaction, now_us, sql_error
 from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
@@ -292,6 +294,13 @@ class Execution:
         """
         block, checks = self.block, self._checks
         await block.covered()
+        if isinstance(error, NeedsPast):
+            try:
+                bound.past = await past_state(block, error.moment)
+                bound.bind()
+                return
+            except SqlError as again:
+                error = again
         if block.transaction is None and checks.waits_to_read:
             with suppress(SqlError):  # the plan that reads raises it
                 await checks.until_readable()
@@ -351,8 +360,8 @@ class Execution:
             if begun is None and not bound.ready.read_only and tablespace.is_full:
                 await self._waits.room()
                 bound.bind()
-            if transaction is None:
-                own = transaction = self._begin(bound.ready, limited=limited)
+            if transaction is None or bound.only_past:
+                own = transaction = self._begin(bound, limited=limited)
             outcome = await self.run(transaction, bound, limited=limited, begun=begun)
             workspace, plan = transaction.workspace, bound.ready.plan
             if own is None:
@@ -401,10 +410,14 @@ class Execution:
             self.block.fail()
             raise
 
-    def _begin(self, ready: ReadyPlan, *, limited: bool) -> Transaction:
+    def _begin(self, bound: BoundStatement, *, limited: bool) -> Transaction:
         """A transaction for one statement."""
         block, tablespace, settings = self.block, self._tablespace, self._settings
-        if ready.reads_now:
+        ready, past = bound.ready, bound.past
+        if past is not None and bound.only_past:
+            transaction = Transaction(instant=True)
+            transaction.workspace = reader_of(tablespace.store, past.snapshot())
+        elif ready.reads_now:
             transaction = Transaction(instant=True)
             transaction.workspace = Workspace(tablespace.store, _NO_LOCKS, None)
         else:
@@ -441,6 +454,8 @@ class Execution:
             self.block.fail()
         else:
             self._tablespace.rollback(own)
+            if bound.past is not None:
+                self.block.fail()
             if not bound.ready.read_only:
                 self._settings.take_request_id()
         if isinstance(error, LogError):
@@ -452,7 +467,7 @@ class Execution:
         if isinstance(bound.ready.plan, SelectPlan):
             columnar = bound.columnar()
             if columnar is not None:
-                return self._stream(PlanAlone(columnar, bound.values))
+                return self._stream(PlanAlone(columnar, bound.values, bound.past))
         return await self._carry_out(bound, limited=False)
 
     def _stream(self, bound: BoundStatement) -> Result:
@@ -608,7 +623,7 @@ class Execution:
                 self._lock_targets(transaction, plan)
             if isinstance(plan, StagedPlan):
                 return await self._in_stages(transaction, plan, values, clock)
-            source = await self.queries.whole(transaction, plan, values, clock)
+            source = await self.queries.whole(transaction, plan, values, clock, bound.past)
         if ready.is_stepped and self.block.streams:
             transaction.instant = False
             steps = plan.slices(transaction.workspace, values, clock, source)  # type: ignore[attr-defined]

@@ -30,7 +30,8 @@ from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.query import PointSelect
-from herdpy_sql.parse import Statement, makes_temporary, parse, split
+from herdpy_sql.parse import Statement, makes_temporary, moment_read, parse, split
+from herdpy_sql.parse.as_of import AsOf
 from herdpy_sql.plan import Engine, OutputColumn, Plan, prepare
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.types import INTEGER, TEXT, SqlType
@@ -129,6 +130,7 @@ class Prepared:
     Attributes:
         ready: its newest plan; None before the first.
         makes_temporary: it makes a temporary table.
+        as_of: the moment of the past that it reads; None: the present.
     """
 
     __slots__ = (
@@ -138,6 +140,7 @@ class Prepared:
         "_converters",
         "_declared",
         "_typed",
+        "as_of",
         "makes_temporary",
         "ready",
         "statement",
@@ -146,6 +149,7 @@ class Prepared:
     def __init__(self, cache: PlanCache, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
         self.makes_temporary = makes_temporary(statement)
+        self.as_of = moment_read(statement)
         self._cache = cache
         self._declared = declared
         self._typed: Prepared | None = None  # the same with the types of the values that it came with last
@@ -425,12 +429,14 @@ class PreparedStatement:
         made_us: when, on the wall clock. ``binds``: how often it was bound or executed.
         by_sql: PREPARE made it, and not a message of the protocol.
         named: it is bound with the name of its commit, see ``request_ids``.
-        ready: its newest plan; None of a text without a statement. ``makes_temporary``: see ``Prepared``.
+        ready: its newest plan; None of a text without a statement. ``makes_temporary``, ``as_of``: see
+            ``Prepared``.
     """
 
     __slots__ = (
         "_cache",
         "_types",
+        "as_of",
         "binds",
         "by_sql",
         "columns",
@@ -464,6 +470,7 @@ class PreparedStatement:
         self.by_sql = by_sql
         self.statement: Statement | None = None
         self.makes_temporary = False
+        self.as_of: AsOf | None = None
         self.ready: ReadyPlan | None = None
         self.named = False
         self._types: tuple[SqlType, ...] = ()  # of the parameters of the text
@@ -471,6 +478,7 @@ class PreparedStatement:
         if prepared is not None:
             self.statement = prepared.statement
             self.makes_temporary = prepared.makes_temporary
+            self.as_of = prepared.as_of
             self.ready = prepared.planned(catalog, engine)
             plan = self.ready.plan
             self._types = plan.param_types

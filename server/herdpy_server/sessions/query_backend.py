@@ -40,6 +40,7 @@ class QueryRequest:
         open_snapshot: what the statement sees, as of the call; called once the answer can begin, perhaps
             more than once. Raises SourceChanged when the plan does not fit the definitions any more.
         interrupt: its ``cancel`` ends the asking and whatever is left of the answer.
+        is_past: the snapshot is of long ago: only this process can open it.
     """
 
     query: Any
@@ -48,6 +49,7 @@ class QueryRequest:
     open_snapshot: Callable[[], StoreSnapshot]
     limits: Limits
     interrupt: Interrupt
+    is_past: bool = False
 
 
 class Answer(Protocol):

@@ -25,6 +25,7 @@ from herdpy_server.sessions.binding import ENDING, Bindable, Binding, aborted, s
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.commands import CONTROLS
 from herdpy_server.sessions.execution import Answering, Begun, Execution
+from herdpy_server.sessions.flashback import past_state
 from herdpy_server.sessions.plans import (
     ParameterCountError,
     PlanCache,
@@ -41,6 +42,7 @@ from herdpy_server.sessions.waits import CANCELLED
 from herdpy_server.tablespace import Tablespace, Transaction
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse import moment_read, split
 from herdpy_sql.plan import Begin, Commit, Execute, Fetch, Rollback
 from herdpy_sql.storage import MustWait
 
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.plans import Declared
+    from herdpy_server.tablespace.past import PastState
     from herdpy_sql.plan import OutputColumn
     from herdpy_sql.types import SqlType
 
@@ -66,6 +69,7 @@ class Session(TransactionBlock):
         super().__init__(tablespace, plans)
         self.cursors = Cursors(self, limits.temp_directory)
         self.queries = BackendQueries(self, self.cursors, limits)
+        self._held_past: PastState | None = None  # what the next text that is parsed reads
         self.execution = Execution(self, Binding(self), self.cursors, self.queries, CONTROLS)
 
     # A text, with Python's parameters.
@@ -325,7 +329,9 @@ class Session(TransactionBlock):
 
     async def _in_pipeline(self, statement: Bindable, params: Sequence[object]) -> Result:
         """Run a statement where no transaction is open, but others may follow before a Sync."""
-        ready, _ = statement.bound(self.catalog, self.settings.engine, params)  # type: ignore[arg-type]
+        ready = statement.ready if statement.as_of is not None else None
+        if ready is None:
+            ready, _ = statement.bound(self.catalog, self.settings.engine, params)  # type: ignore[arg-type]
         is_control = type(ready.plan) in CONTROLS
         if not is_control:
             self._begin_pipeline()
@@ -354,6 +360,20 @@ class Session(TransactionBlock):
 
     # In steps: prepared statements and portals.
 
+    async def hold_past(self, sql: str) -> None:
+        """Before ``parse`` of a text with AS OF SYSTEM TIME: have the definitions that it reads.
+
+        SqlError as ``past_state``.
+        """
+        self._held_past = None
+        if self.failed:
+            return
+        statements = split(without_name(sql)[0])
+        moment = moment_read(statements[0]) if len(statements) == 1 else None
+        if moment is not None:
+            self.waits.begin_statement()
+            self._held_past = await past_state(self, moment)
+
     def parse(self, name: str, sql: str, declared: Declared = ()) -> None:
         """Prepare ``sql`` under ``name``; "" is the unnamed statement, which the next one replaces.
 
@@ -376,7 +396,10 @@ class Session(TransactionBlock):
             if self.failed and prepared is not None and prepared.keyword not in ENDING:
                 prepared.check_syntax()
                 raise aborted()
-            statement = PreparedStatement(self.plans, sql, prepared, self.catalog, self.settings.engine)
+            catalog, past, self._held_past = self.catalog, self._held_past, None
+            if past is not None and prepared is not None and prepared.as_of is not None:
+                catalog = catalog.reading(past.catalog)
+            statement = PreparedStatement(self.plans, sql, prepared, catalog, self.settings.engine)
             if len(statement.param_types) > len(declared):
                 _no_gaps(statement, len(declared))
             if named:
@@ -415,7 +438,7 @@ class Session(TransactionBlock):
             if self.failed:
                 if (found.statement is not None and found.keyword not in ENDING) or datums:
                     raise aborted()
-            elif found.statement is not None:
+            elif found.statement is not None and found.as_of is None:
                 found.bound(self.catalog, self.settings.engine, datums)
             if portal:
                 if portal in self.portals:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.advisory import AdvisoryLocks, advisory_rows
 from herdpy_server.store import NoLocks, Workspace
-from herdpy_server.tablespace.cluster import Facts, ledger_rows, limit_rows
+from herdpy_server.tablespace.cluster import Facts, flashback_row, ledger_rows, limit_rows
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.advisory import AdvisoryCall
@@ -157,6 +157,7 @@ def alone(tablespace: Tablespace, name: str) -> Facts:
         ],
         "ledgers": [{**row, "as_of": now_us} for row in ledger_rows(name, ledgers)],
         "limits": limit_rows(name, None, store.limits()),
+        "flashback": [flashback_row(name, None, store.kept_past())],
         "log_status": [
             {
                 "tablespace": name,

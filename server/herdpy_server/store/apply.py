@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from herdpy.log.records import (
     AlterTable,
@@ -42,6 +42,7 @@ from herdpy.log.records import (
 from herdpy_server.store import batches
 from herdpy_server.store.batches import Expanded
 from herdpy_server.store.disk import ApplyError, Disk
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.index_build import fill_index, fill_slowly
 from herdpy_server.store.layers import (
     ENTRY_BYTES,
@@ -99,6 +100,14 @@ class Applied(Protocol):
 
     def scan(self, db: int, may_be_long: bool) -> Iterator[Item]:
         """All items in order."""
+
+
+class HasView(Protocol):
+    """What has a state of LMDB: ``Disk``, or a state of the past."""
+
+    @property
+    def current(self) -> DiskView:
+        """The state that lies under the changes in memory."""
 
 
 class AppliedState:
@@ -379,6 +388,29 @@ _APPLY: dict[type[Record], Callable[..., None]] = {
 }
 
 
+_DEFINE: dict[type[Record], Callable[[Catalog, Any], Catalog]] = {
+    CreateTable: lambda catalog, one: catalog.with_table(decode_table(one.definition)),
+    AlterTable: lambda catalog, one: catalog.with_table(decode_table(one.definition)),
+    DropTable: lambda catalog, one: catalog.without_table(one.table_id),
+    CreateIndex: lambda catalog, one: catalog.with_index(decode_index(one.definition)),
+    DropIndex: lambda catalog, one: catalog.without_index(one.table_id, one.index_id),
+    PutRole: lambda catalog, one: catalog.with_role(one.name.decode(), one.definition),
+    DropRole: lambda catalog, one: catalog.without_role(one.name.decode()),
+    PutObject: lambda catalog, one: catalog.with_object(decode_object(one.definition)),
+    DropObject: lambda catalog, one: catalog.without_object(one.object_id),
+}
+DEFINING = frozenset(_DEFINE)
+"""Records that change definitions."""
+
+
+def defined(catalog: Catalog, record: Record) -> Catalog:
+    """The definitions after a record that changes some; ApplyError when it does not fit."""
+    try:
+        return _DEFINE[type(record)](catalog, record)
+    except (ValueError, KeyError) as error:
+        raise ApplyError(f"{type(record).__name__} does not fit the state: {error!r}") from error
+
+
 class BackgroundChanges:
     """Takes the changes as ``Memory`` does, and reads as the applied state with them would.
 
@@ -386,7 +418,7 @@ class BackgroundChanges:
         layer: the changes so far.
     """
 
-    def __init__(self, memory: Memory, disk: Disk, spilling: SpillSettings | None = None) -> None:
+    def __init__(self, memory: Memory, disk: HasView, spilling: SpillSettings | None = None) -> None:
         self.layer: Layer = {}
         self._spilling = spilling
         self._file: SpillFile | None = None

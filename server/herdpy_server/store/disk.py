@@ -91,6 +91,7 @@ MAX_READERS = 1024
 """States of LMDB that are read at a time, by this process and all others that have the file open."""
 META = b"meta"
 SEQUENCES = b"sequences"
+COMMITTED = b"committed_us"
 _LSN = struct.Struct(">qq")
 
 _NOT_DAMAGE = (lmdb.MemoryError, lmdb.DiskError, lmdb.ReadonlyError, lmdb.ReadersFullError, lmdb.LockError)
@@ -252,6 +253,7 @@ class Disk:
                 raise StoreDamagedError(f"{self.path}: tables and their checksums do not match")
             self.outcomes = _decode_figures(txn.get(outcomes.NAME, None, self.meta), outcomes.Figures)
             self.loads = _decode_figures(txn.get(loads.NAME, None, self.meta), loads.LoadFigures)
+            self.committed_us = int(txn.get(COMMITTED, b"0", self.meta))
             states = msgspec.json.decode(txn.get(SEQUENCES, b"{}", self.meta), type=dict[int, str])
             self.sequences = {number: bytes.fromhex(state) for number, state in states.items()}
             present = {bytes(key) for key, _ in txn.cursor()}
@@ -327,8 +329,10 @@ class Disk:
         figures: outcomes.Figures,
         done: loads.LoadFigures,
         sequences: Mapping[int, bytes],
+        committed_us: int,
     ) -> None:
-        """Put the position, catalog, checksums, figures and states of sequences into a write transaction."""
+        """Put all that is the state's, and no table's, into a write transaction."""
+        txn.put(COMMITTED, str(committed_us).encode(), db=self.meta)
         if sequences is not self.sequences:
             states = {str(number): state.hex() for number, state in sequences.items()}
             txn.put(SEQUENCES, msgspec.json.encode(states), db=self.meta)

@@ -39,7 +39,7 @@ class Begun:
 
     Attributes:
         number: LMDB's, which is that of its newest state once it has committed.
-        frozen, applied, catalog, named, done: as they were given.
+        frozen, applied, catalog, named, done, committed_us: as they were given.
     """
 
     txn: Any
@@ -49,6 +49,7 @@ class Begun:
     catalog: Catalog
     named: outcomes.Frozen
     done: loads.FrozenLoads
+    committed_us: int
     handles: dict[int, Any]
     checksums: Checksums
     figures: outcomes.Figures
@@ -63,6 +64,7 @@ def begin(
     catalog: Catalog,
     named: outcomes.Frozen,
     done: loads.FrozenLoads,
+    committed_us: int,
 ) -> Begun:
     """Write the frozen changes, up to the commit, which is the caller's.
 
@@ -93,9 +95,9 @@ def begin(
             txn.drop(disk.condemned.pop(db), delete=True)
         figures = outcomes.write(txn, disk.outcomes_handle, disk.outcomes, named)
         load_figures = loads.write(txn, disk.loads_handle, disk.loads, done)
-        disk.write_meta(txn, applied, catalog, checksums, figures, load_figures, sequences)
+        disk.write_meta(txn, applied, catalog, checksums, figures, load_figures, sequences, committed_us)
         return Begun(
-            txn, txn.id(), frozen, applied, catalog, named, done,
+            txn, txn.id(), frozen, applied, catalog, named, done, committed_us,
             handles, checksums, figures, load_figures, sequences,
         )  # fmt: skip
     except BaseException:

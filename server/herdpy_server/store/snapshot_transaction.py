@@ -23,7 +23,7 @@ from herdpy_server.store.batches import Expanded
 from herdpy_server.store.definitions import differs
 from herdpy_server.store.history import History, Pin, Range
 from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
-from herdpy_server.store.locks import Locks
+from herdpy_server.store.locks import Locks, NoLocks
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.store import Store
 from herdpy_server.store.transaction_state import watched
@@ -131,6 +131,11 @@ class SnapshotTransaction(Workspace):
             self._pin = store.history.pin(store.memory.last_token, store.snapshot(stays=True))
         elif pin.expired:
             raise too_old()
+
+    def read_state(self, snapshot: StoreSnapshot) -> None:
+        """Read this snapshot, whatever is written meanwhile; nothing is written."""
+        self._pin = Pin(0, 0, 0, snapshot)
+        self._ops = {}
 
     def release(self) -> None:
         """The transaction has ended."""
@@ -356,6 +361,13 @@ class SnapshotTransaction(Workspace):
             return
         if pin.expired or reads.were_changed(self.store.history, pin.since):
             raise conflicting()
+
+
+def reader_of(store: Store, snapshot: StoreSnapshot) -> SnapshotTransaction:
+    """What reads a snapshot that it has already, of whatever moment, and closes it in the end."""
+    reader = SnapshotTransaction(store, NoLocks(), None, serializable=False)
+    reader.read_state(snapshot)
+    return reader
 
 
 class Newest:

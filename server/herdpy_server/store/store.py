@@ -14,12 +14,13 @@ in threads of their own and a ``StoreSnapshot`` may be read by another thread.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from herdpy.log import LSN, LoggedTransaction
+from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import Record, TablesChecksum
 from herdpy_server.store import check, copy, flush
 from herdpy_server.store.apply import AppliedState, Applier, BackgroundChanges, StepApplier
@@ -34,6 +35,7 @@ from herdpy_server.store.index_build import WrittenKeys
 from herdpy_server.store.layers import MISSING, Layer, Memory, Missing
 from herdpy_server.store.limits import ADDRESS_SPACE, Limit
 from herdpy_server.store.loads import Loaded, LoadOutcome, Loads, loaded_by
+from herdpy_server.store.marks import KeptPast, Marks, StateMark
 from herdpy_server.store.outcomes import CommitOutcome, Outcomes, outcome_of
 from herdpy_server.store.segment_file import SegmentDraft
 from herdpy_server.store.segments import SegmentFiles, SegmentKeeper
@@ -67,6 +69,8 @@ class Store:
         spilling: where large transactions put what is too much for memory; None: nowhere.
         watched_tables: of which the written keys are noted, for an index that is made meanwhile.
         segments: keeps columns of tables in files beside LMDB's; None: nothing does.
+        committed_us: the newest time of a commit that is applied, in microseconds since 1970; 0: none is.
+        marks: old states of LMDB that are kept.
         memory, disk, columns, table_ops, row_ids: parts of it, for the modules of this package.
     """
 
@@ -81,6 +85,10 @@ class Store:
         self.memory = Memory()
         self.history = History()
         self.applied = self.durable = disk.durable
+        self.committed_us = disk.committed_us
+        if not self.committed_us and disk.durable != START:  # written before there was such a word in it
+            self.committed_us = time.time_ns() // 1000
+        self.marks = Marks(self._mark(disk.durable, self.committed_us, 0))
         self.catalog = disk.written
         self.visible_catalog: tuple[Catalog, int] = (disk.written, 0)
         self.outcomes = Outcomes(disk.outcomes, disk.read_outcomes())
@@ -170,6 +178,45 @@ class Store:
             )
             return snapshot, self.applied
 
+    def _mark(self, lsn: LSN, committed_us: int, written_bytes: int) -> StateMark:
+        """The state that LMDB has now, which is that at ``lsn``."""
+        disk = self.disk
+        return StateMark(
+            lsn, committed_us, disk.current, disk.written, disk.sequences,
+            time.monotonic(), written_bytes, disk.used_bytes,
+        )  # fmt: skip
+
+    def mark_before(self, reaches: Callable[[StateMark], bool]) -> tuple[StateMark | None, StateMark]:
+        """The newest state that is kept of which that is true, and the oldest there is. For any thread."""
+        with self._lock:
+            return self.marks.newest_where(reaches), self.marks.oldest
+
+    @property
+    def floor(self) -> LSN:
+        """The log's entries after it are needed here. For any thread."""
+        with self._lock:
+            return min(self.durable, self.marks.oldest.lsn)
+
+    def kept_past(self) -> KeptPast:
+        """How far the past is kept. For any thread."""
+        with self._lock:
+            marks, disk = self.marks, self.disk
+            oldest = marks.oldest
+            return KeptPast(
+                marks.keep_s, oldest.lsn, oldest.committed_us, marks.count,
+                marks.held_bytes(disk.used_bytes), marks.most_bytes(disk.map_size_bytes),
+            )  # fmt: skip
+
+    def expire_marks(self) -> None:
+        """Let go of old states whose time is over. For any thread."""
+        with self._lock:
+            self.marks.expire(self.disk.map_size_bytes)
+
+    def let_go_of_marks(self) -> None:
+        """Let go of all old states, which keep space of the disk. For any thread."""
+        with self._lock:
+            self.marks.let_go()
+
     @property
     def max_states(self) -> int:
         """How many states of LMDB snapshots may hold; other readers are for flushes and processes."""
@@ -203,8 +250,10 @@ class Store:
 
     def limits(self) -> tuple[Limit, ...]:
         """What may be used up, and how far it is. For any thread."""
-        space, disk = ADDRESS_SPACE, self.disk
+        space, disk, marks = ADDRESS_SPACE, self.disk, self.marks
+        held = marks.held_bytes(disk.used_bytes), marks.most_bytes(disk.map_size_bytes)
         return (
+            *([Limit("flashback_bytes", *held, "72000")] if marks.keep_s else ()),
             Limit("snapshots", disk.states, self.max_states, "53400"),
             Limit("tables_and_indexes", self.databases(self.catalog), self.max_databases, "53400"),
             Limit("store_bytes", disk.used_bytes, disk.map_size_bytes, "53100"),
@@ -225,9 +274,11 @@ class Store:
 
     # Applied.
 
-    def apply(self, lsn: LSN, records: Sequence[Record], layer: Layer | None = None) -> None:
+    def apply(
+        self, lsn: LSN, records: Sequence[Record], layer: Layer | None = None, committed_us: int = 0
+    ) -> None:
         """Apply one transaction of the log, the only one of the entry at ``lsn``; see ``apply_entry``."""
-        self.apply_entry(lsn, [(records, layer)])
+        self.apply_entry(lsn, [(records, layer)], committed_us=committed_us)
 
     def apply_logged(self, lsn: LSN, transactions: Sequence[tuple[LSN, LoggedTransaction]]) -> None:
         """Apply transactions as the log gave them, each with its position; ``lsn``: where to go on after.
@@ -236,7 +287,7 @@ class Store:
         """
         records = [record for _lsn, one in transactions for record in one.records]
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
-        self._apply(lsn, [(records, None)], named, _loads_of(transactions))
+        self._apply(lsn, [(records, None)], named, _loads_of(transactions), _newest_of(transactions))
         self._report_checksums((one.records, None) for _lsn, one in transactions)
 
     def apply_in_steps(
@@ -257,7 +308,8 @@ class Store:
         with self._lock:
             try:
                 self.memory.adopt(changes.layer)
-                self._applied(lsn, applier.catalog, named, _loads_of(transactions))
+                loads, newest_us = _loads_of(transactions), _newest_of(transactions)
+                self._applied(lsn, applier.catalog, named, loads, newest_us)
             except BaseException as error:
                 self.spoil(error)  # what is applied half is never written
                 raise
@@ -269,6 +321,7 @@ class Store:
         transactions: Sequence[tuple[Sequence[Record], Layer | None]],
         named: Sequence[CommitOutcome] = (),
         loads: Sequence[Loaded] = (),
+        committed_us: int = 0,
     ) -> None:
         """Apply all transactions that take effect with the entry at ``lsn``, in order, at once.
 
@@ -280,11 +333,12 @@ class Store:
                 records would give.
             named: the outcomes of those that have a request id.
             loads: those that are loads.
+            committed_us: when the newest of them was committed.
 
         Raises:
             ApplyError: the records do not fit the state; it cannot be used any further.
         """
-        self._apply(lsn, transactions, named, loads)
+        self._apply(lsn, transactions, named, loads, committed_us)
         self._report_checksums(transactions)
 
     def _apply(
@@ -293,10 +347,11 @@ class Store:
         transactions: Sequence[tuple[Sequence[Record], Layer | None]],
         named: Sequence[CommitOutcome],
         loads: Sequence[Loaded],
+        committed_us: int,
     ) -> None:
         with self._lock:
             try:
-                self._applied(lsn, self._taken(transactions), named, loads)
+                self._applied(lsn, self._taken(transactions), named, loads, committed_us)
             except BaseException as error:
                 self.spoil(error)  # what is applied half is never written
                 raise
@@ -318,13 +373,19 @@ class Store:
         return catalog
 
     def _applied(
-        self, lsn: LSN, catalog: Catalog, named: Sequence[CommitOutcome], loads: Sequence[Loaded]
+        self,
+        lsn: LSN,
+        catalog: Catalog,
+        named: Sequence[CommitOutcome],
+        loads: Sequence[Loaded],
+        committed_us: int,
     ) -> None:
         for outcome in named:
             self.outcomes.add(outcome)
         for one in loads:
             self.loads.add(one)
         self.applied = lsn
+        self.committed_us = max(self.committed_us, committed_us)
         self._sequence += 1
         if self.history.is_kept:
             self.history.expire_old()
@@ -433,12 +494,12 @@ class Store:
                 if self._half_applied is not None:
                     raise ApplyError(f"not written: {self._half_applied}")
                 frozen = self.memory.freeze()
-                applied, catalog = self.applied, self.catalog
+                applied, catalog, committed_us = self.applied, self.catalog, self.committed_us
                 named, done = self.outcomes.freeze(), self.loads.freeze()
             self.disk.clear_stale_readers()
             if applied == self.durable and not frozen:
                 return applied
-            self._commit(frozen, applied, catalog, named, done)
+            self._commit(frozen, applied, catalog, named, done, committed_us)
             return applied
 
     def _commit(self, *state: Any) -> None:
@@ -481,12 +542,17 @@ class Store:
                 # Readers take the chain first and LMDB after it, so LMDB is replaced first.
                 disk.current = view
                 self.columns.flushed(frozen)
-                self.history.flushed(sum(delta.nbytes for chain in frozen.values() for delta in chain))
+                nbytes = sum(delta.nbytes for chain in frozen.values() for delta in chain)
+                self.history.flushed(nbytes)
                 self.memory.release(frozen)
                 self.outcomes.written(begun.named)
                 self.loads.written(begun.done)
                 self.durable = begun.applied
                 self._begun = None
+                marks = self.marks
+                marks.written_bytes += nbytes
+                mark = self._mark(begun.applied, begun.committed_us, marks.written_bytes)
+                marks.flushed(mark, disk.map_size_bytes)
             except BaseException as error:
                 self.spoil(error)  # what is applied half is never written
                 raise
@@ -540,7 +606,12 @@ class Store:
     def close(self) -> None:
         """Close the files. What is not flushed is in the log."""
         self.columns.clear()
+        self.marks.close()
         self.disk.close()
+
+
+def _newest_of(transactions: Sequence[tuple[LSN, LoggedTransaction]]) -> int:
+    return max((one.timestamp_us for _lsn, one in transactions), default=0)
 
 
 def _loads_of(transactions: Sequence[tuple[LSN, LoggedTransaction]]) -> list[Loaded]:

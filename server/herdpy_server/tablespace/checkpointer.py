@@ -16,6 +16,7 @@ import lmdb
 
 from herdpy.log import LSN, START, CommitLog
 from herdpy_server.store import Store
+from herdpy_server.tablespace.log_errors import is_for_lack_of_space
 
 logger = logging.getLogger("herdpy.checkpointer")
 
@@ -131,7 +132,7 @@ class Checkpointer:
             excess -= ledger.length
         with self._trimming:
             floor = self.floor()
-            return self._log.trim(min(before, self._store.durable, before if floor is None else floor))
+            return self._log.trim(min(before, self._store.floor, before if floor is None else floor))
 
     def await_trimming(self) -> None:
         """Return when no trimming is under way that asked for the floor before this was called."""
@@ -149,6 +150,7 @@ class Checkpointer:
                     self.checkpoint(trim=False)
                 else:
                     self.caught_up_at = time.monotonic()
+                    self._store.expire_marks()
                     with self._writing:
                         self._keep_columns()
                 self._log.roll_if_due()
@@ -158,6 +160,8 @@ class Checkpointer:
                     self.failure = None
             except Exception as error:  # noqa: BLE001 - logged, kept in `failure`, and tried again
                 self.failures += 1
+                if is_for_lack_of_space(error):  # old states keep pages, and the log's ledgers
+                    self._store.let_go_of_marks()
                 if self.failure is None or str(error) != str(self.failure):
                     logger.error("checkpoint failed, will be tried again: %s", error)
                 self.failure = error

@@ -20,6 +20,7 @@ from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
 from herdpy.log.wait import Wait
 from herdpy_server.store.limits import Limit
+from herdpy_server.store.marks import KeptPast
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.object_commands import TablespaceCommand
 
@@ -167,6 +168,21 @@ def limit_rows(tablespace: str, node: str | None, limits: Iterable[Limit]) -> li
     return [
         {"tablespace": tablespace, "node": node, "is_near": one.is_near, **one._asdict()} for one in limits
     ]
+
+
+def flashback_row(tablespace: str, node: str | None, kept: KeptPast) -> dict[str, Any]:
+    """A row of herdpy.flashback."""
+    is_kept = kept.flashback_s > 0
+    return {
+        "tablespace": tablespace,
+        "node": node,
+        "flashback_s": kept.flashback_s,
+        "oldest_lsn": str(kept.oldest_lsn) if is_kept else None,
+        "oldest_time": kept.oldest_us or None if is_kept else None,
+        "marks": kept.marks if is_kept else 0,
+        "used_bytes": kept.used_bytes,
+        "most_bytes": kept.most_bytes,
+    }
 
 
 def no_cluster() -> SqlError:

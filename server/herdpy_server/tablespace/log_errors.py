@@ -20,10 +20,15 @@ from herdpy_sql.errors import SqlError
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def is_for_lack_of_space(error: Exception) -> bool:
+    """Whether a checkpoint failed because the disk, or LMDB's map, is full."""
+    full = isinstance(error, LogFullError | lmdb.MapFullError) or getattr(error, "errno", None) in _FULL
+    return full or any(os.strerror(number) in str(error) for number in _FULL)
+
+
 def store_error(error: Exception) -> SqlError:
     """The SqlError for a checkpoint that failed because of ``error``."""
-    full = isinstance(error, LogFullError) or getattr(error, "errno", None) in _FULL
-    if full or any(os.strerror(number) in str(error) for number in _FULL):
+    if not isinstance(error, lmdb.MapFullError) and is_for_lack_of_space(error):
         return SqlError(
             "53100",
             "no space is left for the store: the checkpoint failed",

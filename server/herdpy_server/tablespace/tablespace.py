@@ -40,6 +40,7 @@ from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_server.tablespace.cluster import Cluster, Guard
 from herdpy_server.tablespace.locks import LoadTurns, LockTable, Owner
 from herdpy_server.tablespace.log_errors import sql_error, store_error
+from herdpy_server.tablespace.past import Past
 from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.clock import Clock
@@ -225,6 +226,7 @@ class Tablespace:
         cluster: what it is part of; None where it is alone.
         load_turns: who publishes which load.
         temporary: the schemas of sessions' temporary tables.
+        past: what was there before, as far as it is kept.
 
     Args:
         turn: entered by threads that are not in the turn already when they change shared state: a
@@ -242,6 +244,7 @@ class Tablespace:
         self.requests = Requests(store)
         self.load_turns = LoadTurns()
         self.temporary = TemporarySchemas()
+        self.past = Past(store)
         self._log_generation = 0
         self._turn = turn
         self._pending: deque[_Pending] = deque()
@@ -542,15 +545,17 @@ class Tablespace:
         lsn = entry[0].append.lsn
         assert lsn is not None
         named, loads, applied = [], [], []
+        newest_us = 0
         for one in entry:
             logged = one.append.transaction
+            newest_us = max(newest_us, logged.timestamp_us)
             applied.append((logged.records, one.layer))
             if logged.request_id:
                 named.append(outcome_of(lsn, logged))
             load = loaded_by(lsn, logged)
             if load is not None:
                 loads.append(load)
-        self.store.apply_entry(lsn, applied, named, loads)
+        self.store.apply_entry(lsn, applied, named, loads, newest_us)
         self.store.pop_pending(entry[-1].token)
         for outcome in named:
             self.requests.ended(outcome.request_id)

@@ -78,6 +78,7 @@ class Plan:
         concurrently: it was asked for so, which no transaction block may.
         remarks: notices that the client gets besides the answer.
         bound: the typed expressions that the steps were made of, by what they are for, for EXPLAIN (VERBOSE).
+        reads_past: it reads a moment of the past, and is run with the state of that moment.
         brief: it touches one row at most, by its key, or it only begins or commits: it takes microseconds.
     """
 
@@ -88,6 +89,7 @@ class Plan:
     source: Any = None
     engine: str = "own"
     brief: bool = False
+    reads_past: bool = False
     concurrently: bool = False
     remarks: tuple[Remark, ...] = ()
     bound: tuple[tuple[str, Expr], ...] = ()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from herdpy_sql.parse.commands import Command
 from herdpy_sql.parse.copy_statement import CopyStatement
 from herdpy_sql.parse.lexer import DEFAULT_MAX_BYTES, MAX_NESTING, Statement, split
-from herdpy_sql.parse.parser import makes_temporary, parse
+from herdpy_sql.parse.parser import makes_temporary, moment_read, parse
 
 __all__ = [
     "DEFAULT_MAX_BYTES",
@@ -24,6 +24,7 @@ __all__ = [
     "CopyStatement",
     "Statement",
     "makes_temporary",
+    "moment_read",
     "parse",
     "split",
 ]

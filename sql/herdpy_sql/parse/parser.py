@@ -39,6 +39,7 @@ from sqlglot.expressions import (
 from sqlglot.tokenizer_core import Token
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.as_of import AsOf, as_of, lift_as_of, mark, may_read_past
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
 from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
 from herdpy_sql.parse.lexer import TokenCursor
@@ -395,6 +396,25 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
     raise SqlError("42601", f'syntax error at or near "{near}"', position=statement.offset + 1)
 
 
+def moment_read(statement: Statement) -> AsOf | None:
+    """The moment of the past that a statement reads, also by a query within it; None: the present."""
+    if not may_read_past(statement.clean):
+        return None
+    try:
+        tree = parse(statement)
+    except SqlError:
+        return None  # which its planning raises again
+    if isinstance(tree, Expression):
+        return as_of(tree)
+    inner = tree.query if isinstance(tree, CopyStatement) else tree.inner
+    if inner is None or (isinstance(tree, Command) and tree.name not in _RUN_WHAT_IS_WITHIN):
+        return None
+    return moment_read(inner)
+
+
+_RUN_WHAT_IS_WITHIN = frozenset({"EXPLAIN", "DECLARE"})
+
+
 def makes_temporary(statement: Statement) -> bool:
     """Whether it makes something temporary, as its syntax says. It is asked at every run."""
     if statement.keyword not in {"CREATE", "SELECT", "WITH"} or "temp" not in statement.clean.lower():
@@ -428,24 +448,33 @@ def statement_name(statement: Statement) -> str:
     return re.sub(r"\s+", " ", match.group()).upper() if match else statement.keyword
 
 
+def _as_sqlglot_reads(tokens: list[Token], text: str) -> list[Token]:
+    """The tokens, those put otherwise that sqlglot would read in another sense than PostgreSQL."""
+    if "pg_catalog" in text.lower() or "information_schema" in text.lower():
+        tokens = without_catalog(tokens)
+    if "::" in text or "->" in text:
+        tokens = bracketed(grouped(tokens, _TYPE_TOKENS))
+    if "FETCH" in text.upper():
+        tokens = signed_counts(tokens)
+    if "[]" in text:
+        tokens = arrays_of_ids(tokens)
+    if "LIMIT" in text.upper():
+        refuse_limit_pairs(tokens)
+    if "INTERVAL" in text.upper():
+        tokens = whole_intervals(tokens)
+    return tokens
+
+
 def _by_sqlglot(statement: Statement) -> Expression:
     tools = _FREE.pop() if _FREE else (_DIALECT.tokenizer(), _DIALECT.parser())
     tokenizer, parser = tools
     text = statement.clean
     try:
         tokens = tokenizer.tokenize(text)
-        if "pg_catalog" in text.lower() or "information_schema" in text.lower():
-            tokens = without_catalog(tokens)
-        if "::" in text or "->" in text:
-            tokens = bracketed(grouped(tokens, _TYPE_TOKENS))
-        if "FETCH" in text.upper():
-            tokens = signed_counts(tokens)
-        if "[]" in text:
-            tokens = arrays_of_ids(tokens)
-        if "LIMIT" in text.upper():
-            refuse_limit_pairs(tokens)
-        if "INTERVAL" in text.upper():
-            tokens = whole_intervals(tokens)
+        moment: AsOf | None = None
+        if may_read_past(text):
+            tokens, moment = lift_as_of(tokens, statement)
+        tokens = _as_sqlglot_reads(tokens, text)
         references: list[ReferenceOptions] = []
         if statement.keyword == "CREATE" and "REFERENCES" in text.upper():
             tokens, references = lift_references(tokens)
@@ -497,6 +526,8 @@ def _by_sqlglot(statement: Statement) -> Expression:
             f"syntax error in {statement_name(statement)} statement",
             position=statement.offset + 1,
         )
+    if moment is not None:
+        mark(tree, moment)
     return tree
 
 

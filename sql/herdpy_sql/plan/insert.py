@@ -354,6 +354,12 @@ def _with(tree: exp.Insert, source: exp.Expression) -> exp.Expression:
     return query
 
 
+def take_in_with(tree: exp.Insert) -> None:
+    """Move the WITH that stands before INSERT into its query."""
+    tree.set("expression", _with(tree, tree.args["expression"]))
+    tree.set("with_", None)
+
+
 def from_columns(
     table: Table, places: list[tuple[int, int]], columns: Sequence[OutputColumn], params: Params
 ) -> FromQuery:

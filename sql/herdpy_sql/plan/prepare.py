@@ -16,10 +16,11 @@ from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import Command, CopyStatement, parse
+from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.parse.role_commands import RightCommand
-from herdpy_sql.plan import change, create_table, insert, objects, sequences, type_names, views
+from herdpy_sql.plan import change, create_table, insert, objects, past, sequences, type_names, views
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.columnar import PlannedQuery, bound_select
 from herdpy_sql.plan.commands import Explain, command_plan, request_plan, vacuum_plan
@@ -127,6 +128,8 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
         return _command(tree, catalog, settings)
     if isinstance(tree, CopyStatement):
         return copy_plan(tree, catalog, lambda query: _prepare(query, catalog, settings))
+    if as_of(tree) is not None:
+        return past.of_the_past(_reading_past(tree, catalog, settings))
     tree = rewritten(tree, catalog)
     if isinstance(tree, exp.Create):
         return _create(tree, catalog, settings)
@@ -145,6 +148,40 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
             return asked
         return query_plan(tree, catalog, settings)
     raise SqlError("0A000", f"{type(tree).__name__.upper()} is not supported")
+
+
+def _reading_past(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
+    """The plan of a statement with AS OF SYSTEM TIME."""
+    past.check(tree)
+    then = past.past_of(catalog)
+    settings = replace(settings, system_query=_refuse_system)
+
+    def of_then(
+        query: exp.Expression,
+        _now: Catalog | None = None,
+        settings: PlanSettings = settings,
+        targets: Sequence[SqlType] | None = None,
+    ) -> Plan:
+        """The plan of the query that a statement of the present takes rows of."""
+        columnar = replace(settings, engine="columnar")
+        return past.asking_first(query_plan(rewritten(query, then), then, columnar, targets))
+
+    if isinstance(tree, exp.Create):
+        return create_table_as(tree, catalog, of_then)
+    if isinstance(tree, exp.Insert):
+        insert.take_in_with(tree)
+        query = tree.args["expression"]
+        tree.set("expression", None)
+        tree = rewritten(tree, catalog)
+        assert isinstance(tree, exp.Insert)
+        tree.set("expression", query)
+        plan = insert.bind_insert(tree, catalog, settings, of_then)
+        if isinstance(plan, Refusal):
+            raise SqlError("0A000", "RETURNING does not go with AS OF SYSTEM TIME here")
+        return plan if isinstance(plan, StagedPlan) else with_references(plan, catalog)
+    if isinstance(tree, exp.Select) and tree.args.get("into") is not None:
+        return select_into(tree, catalog, of_then)
+    return query_plan(rewritten(tree, then), then, settings)
 
 
 def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan:
@@ -281,6 +318,24 @@ def _system_query(
     return system_select(tree, catalog, param_types, targets) if concerns(tree, catalog) else None
 
 
+def _refuse_system(
+    tree: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType],
+    targets: Sequence[SqlType | None] | None,
+) -> Plan | None:
+    """``_system_query`` of a statement that reads the past. SqlError 0A000 for a query about the server."""
+    del param_types, targets
+    if _may_concern_system(tree, catalog):
+        from herdpy_sql.system import concerns  # loads DuckDB
+
+        if concerns(tree, catalog):
+            raise SqlError(
+                "0A000", "the system catalog and functions of the session are not read AS OF SYSTEM TIME"
+            )
+    return None
+
+
 def _system_parts(
     tree: exp.Expression, catalog: Catalog, parts: Iterable[exp.Expression]
 ) -> SystemParts | None:
@@ -305,7 +360,7 @@ def query_plan(
     """
     if isinstance(tree, exp.Select) and len(tree.expressions) > MAX_OUTPUTS:
         raise SqlError("54011", f"target lists can have at most {MAX_OUTPUTS} entries")
-    of_system = _system_query(tree, catalog, settings.param_types, targets)
+    of_system = settings.system_query(tree, catalog, settings.param_types, targets)
     if of_system is not None:
         if tree.find(exp.Lock):
             raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")

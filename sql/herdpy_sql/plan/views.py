@@ -25,6 +25,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
+from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.plan.assignment import is_default
 from herdpy_sql.plan.drop import carry_out, drop_objects, gather
 from herdpy_sql.plan.names import absent_relation, checked_name, object_of, target_schema, with_remarks
@@ -480,6 +481,8 @@ def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
     tree = parse(command.query)
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("42601", "syntax error in CREATE VIEW")
+    if as_of(tree) is not None:
+        raise SqlError("0A000", "a view cannot read AS OF SYSTEM TIME, but a query of it can")
     if tree.find(exp.Parameter):
         raise SqlError("42P02", "there is no parameter $1")
     if isinstance(tree, exp.Select) and tree.args.get("into"):

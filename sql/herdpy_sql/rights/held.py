@@ -122,6 +122,39 @@ def granted_acl(catalog: Catalog, subject: Subject) -> Acl | None:
     return None if found is None else found.acl
 
 
+def judged_by(past: Catalog, now: Catalog) -> Catalog:
+    """The definitions of the past with the rights of now.
+
+    What is no more is its last owner's, whatever was granted then.
+    """
+    objects = {number: one for number, one in past.objects.items() if not _is_rights(one)}
+    for number, one in past.objects.items():
+        if isinstance(one.definition, RightsDefinition) and not _is_there(one.definition, now):
+            objects[number] = replace(one, definition=replace(one.definition, acl=None))
+    objects |= {number: one for number, one in now.objects.items() if _is_rights(one)}
+    return replace(past, objects=objects, path=past.path)
+
+
+def judging(now: Catalog) -> Catalog:
+    """All that a statement needs rights to: what is there, and what its past has beside it."""
+    if now.past is None:
+        return now
+    past = judged_by(now.past, now)
+    return replace(now, tables={**past.tables, **now.tables}, objects={**past.objects, **now.objects})
+
+
+def _is_rights(one: CatalogObject) -> bool:
+    return isinstance(one.definition, RightsDefinition)
+
+
+def _is_there(rights: RightsDefinition, now: Catalog) -> bool:
+    """Whether what rights are to is still there; there is nothing else than relations, types and schemas that
+    comes and goes."""
+    if rights.on not in {"relation", "schema", "type"} or rights.id <= 0:
+        return True
+    return rights.id in now.tables or rights.id in now.objects
+
+
 def keep(view: View, subject: Subject, owner: str, acl: Acl | None) -> None:
     """Write down a thing's rights, within a statement."""
     found = rights_object(view.catalog, subject)

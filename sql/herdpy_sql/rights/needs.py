@@ -16,13 +16,14 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.objects import FIRST_USER_OID, CatalogObject
 from herdpy_sql.parse import Command, CopyStatement, parse, split
+from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.plan.names import target_schema
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.views import definition_of, is_target, view_query
-from herdpy_sql.rights.held import DATABASE, Subject, owner_of, schema_subject, subject_of
+from herdpy_sql.rights.held import DATABASE, Subject, judged_by, owner_of, schema_subject, subject_of
 from herdpy_sql.rights.need import OWNER, SUPERUSER, Need, owner_needs, relation_needs, schema_needs
 from herdpy_sql.sequences import sequences_of, split_name
 
@@ -244,6 +245,15 @@ class _Reader:
 
     def tree(self, tree: exp.Expression) -> Iterator[Need]:
         """Of a query, a statement that changes rows, or a definition with a query in it."""
+        past = self.catalog.past
+        if past is not None and as_of(tree) is not None:
+            reads = _Reader(judged_by(replace(past, past=None), self.catalog))
+            yield from self._of(tree, reads)
+        else:
+            yield from self._of(tree, self)
+
+    def _of(self, tree: exp.Expression, reads: _Reader) -> Iterator[Need]:
+        """``reads`` knows what the tables mean that are read."""
         if isinstance(tree, exp.Create):
             yield from needs_of_create(tree, self.catalog)
             if not isinstance(tree.args.get("expression"), exp.Query | exp.Values):
@@ -254,7 +264,7 @@ class _Reader:
             yield from self._change(change)
         for node in tree.find_all(exp.Table):
             if not is_target(node) and not _is_into(node):
-                yield from self._read(node, _locked(node))
+                yield from reads._read(node, _locked(node))
         yield from self._calls(tree)
 
     def _found(self, node: exp.Table) -> CatalogObject | Table | None:

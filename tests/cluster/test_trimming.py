@@ -62,6 +62,15 @@ def test_each_that_needs_the_log_holds_it_back_and_who_left_for_good_does_not() 
     assert floor(LSN(3, 9), {"a"}, {"a"}, {}, (), **options) == LSN(3, 9)
 
 
+def test_what_a_replica_keeps_of_the_past_holds_it_back() -> None:
+    past = {"b": PositionRecord(durable=LSN(5, 0), seen_us=NOW_US, floor=LSN(2, 3))}
+    ahead = {"b": PositionRecord(durable=LSN(5, 0), seen_us=NOW_US, floor=LSN(6, 0))}
+    options = {"retention_s": RETENTION_S, "now_us": NOW_US}
+    assert trim_floor(LSN(9, 9), {"b"}, {"b"}, past, (), **options) == LSN(2, 3)
+    assert trim_floor(LSN(9, 9), {"b"}, {"b"}, ahead, (), **options) == LSN(5, 0)
+    assert trim_floor(LSN(1, 1), {"b"}, {"b"}, past, (), **options) == LSN(1, 1)
+
+
 _FLOOR = trim_floor
 
 

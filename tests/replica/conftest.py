@@ -12,6 +12,7 @@ from tests.replica.replicas import assert_equal, await_leader, followers, run
 SETTINGS = {
     "storage.max_ledger_age_s": 1.0,  # so that there is soon something to be trimmed
     "storage.checkpoint_interval_s": 0.1,
+    "storage.flashback_s": 0.0,  # it would keep what is to be trimmed
 }
 
 

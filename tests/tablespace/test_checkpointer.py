@@ -236,7 +236,7 @@ class FakeLog:
 
 class FakeStore:
     def __init__(self, durable: LSN) -> None:
-        self.durable = durable
+        self.durable = self.floor = durable
 
     def flush(self) -> LSN:
         return self.durable

@@ -129,8 +129,9 @@ def judged_by(past: Catalog, now: Catalog) -> Catalog:
     """
     objects = {number: one for number, one in past.objects.items() if not _is_rights(one)}
     for number, one in past.objects.items():
-        if isinstance(one.definition, RightsDefinition) and not _is_there(one.definition, now):
-            objects[number] = replace(one, definition=replace(one.definition, acl=None))
+        rights = one.definition
+        if isinstance(rights, RightsDefinition) and not _is_there(rights, now):
+            objects[number] = replace(one, definition=RightsDefinition(rights.on, rights.id, rights.owner))
     objects |= {number: one for number, one in now.objects.items() if _is_rights(one)}
     return replace(past, objects=objects, path=past.path)
 

@@ -25,7 +25,7 @@ NOON = 1_767_268_800_000_000  # 2026-01-01 12:00:00 UTC
 SECOND = 1_000_000
 
 
-class Asked:
+class Client:
     """A database and one session of it."""
 
     def __init__(self, database: Database) -> None:
@@ -51,12 +51,12 @@ class Asked:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[Asked]:
+def db(tmp_path: Path) -> Iterator[Client]:
     with opened(tmp_path / "db", flashback_s=3600, checkpoint_interval_s=3600) as database:
-        asked = Asked(database)
-        asked.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
-        asked.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-        yield asked
+        client = Client(database)
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+        client.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        yield client
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_what_is_no_moment_of_the_past(text: str, kind: str, sqlstate: str | Non
     assert refusal.value.sqlstate == (sqlstate or "22023")
 
 
-def test_times_of_statements_in_three_zones(clock: list[int], db: Asked) -> None:
+def test_times_of_statements_in_three_zones(clock: list[int], db: Client) -> None:
     clock[0] = NOON
     db.run("UPDATE t SET v = 'noon' WHERE id = 1")
     clock[0] = NOON + 3600 * SECOND
@@ -142,7 +142,7 @@ def test_times_of_statements_in_three_zones(clock: list[int], db: Asked) -> None
 # Transactions of one entry, and entries of one transaction.
 
 
-def test_a_moment_may_be_in_the_midst_of_an_entry(clock: list[int], db: Asked) -> None:
+def test_a_moment_may_be_in_the_midst_of_an_entry(clock: list[int], db: Client) -> None:
     before = db.now
     sessions = [db.database.session() for _ in range(4)]
     commits = [session.execute(f"INSERT INTO t VALUES ({10 + n}, 'x')") for n, session in enumerate(sessions)]
@@ -177,7 +177,7 @@ def test_a_moment_may_be_in_the_midst_of_an_entry(clock: list[int], db: Asked) -
 def test_a_transaction_of_many_entries_is_there_at_its_last(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"flashback_s": 3600, "transaction_memory_bytes": 1 << 20}
     with opened(tmp_path / "db", **settings) as database:
-        db = Asked(database)
+        db = Client(database)
         db.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
         before = database.store.applied
         db.run("INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 5000) g")
@@ -193,7 +193,7 @@ def test_a_transaction_of_many_entries_is_there_at_its_last(tmp_path: Path) -> N
 # What a statement may do with it.
 
 
-def test_rows_come_back_by_insert_and_by_create_table(db: Asked) -> None:
+def test_rows_come_back_by_insert_and_by_create_table(db: Client) -> None:
     db.run("CREATE TABLE seen (id int REFERENCES t, v text)")
     before = db.now
     db.run("DELETE FROM t")
@@ -213,7 +213,7 @@ def test_rows_come_back_by_insert_and_by_create_table(db: Asked) -> None:
     assert db.refused(f"INSERT INTO seen SELECT id + 7, v FROM t {past}").sqlstate == "23503"
 
 
-def test_all_of_a_statement_reads_the_moment(db: Asked) -> None:
+def test_all_of_a_statement_reads_the_moment(db: Client) -> None:
     db.run("CREATE TABLE u (id int, w int); CREATE VIEW names AS SELECT v FROM t")
     db.run("INSERT INTO u VALUES (1, 10), (2, 20)")
     past = f"AS OF SYSTEM TIME '{db.now}'"
@@ -229,7 +229,7 @@ def test_all_of_a_statement_reads_the_moment(db: Asked) -> None:
     assert db.rows(f"WITH x AS (SELECT * FROM u) SELECT sum(w) FROM x {past}") == [(30,)]
 
 
-def test_definitions_are_those_of_the_moment(db: Asked) -> None:
+def test_definitions_are_those_of_the_moment(db: Client) -> None:
     db.run("CREATE TYPE mood AS ENUM ('sad', 'glad')")
     db.run("CREATE TABLE m (id int PRIMARY KEY, is_in mood DEFAULT 'sad'); INSERT INTO m VALUES (1)")
     past = f"AS OF SYSTEM TIME '{db.now}'"
@@ -241,7 +241,7 @@ def test_definitions_are_those_of_the_moment(db: Asked) -> None:
     assert db.rows("SELECT is_in::text, more FROM n") == [("blue", 3)]
 
 
-def test_two_schemas_have_tables_of_the_same_name(db: Asked) -> None:
+def test_two_schemas_have_tables_of_the_same_name(db: Client) -> None:
     db.run(
         "CREATE SCHEMA other; CREATE TABLE other.t (id int, odd text); INSERT INTO other.t VALUES (7, 'o')"
     )
@@ -254,7 +254,7 @@ def test_two_schemas_have_tables_of_the_same_name(db: Asked) -> None:
     assert db.rows("SELECT v FROM t WHERE id = 1") == [("late",)]
 
 
-def test_parameters_beside_the_moment(db: Asked) -> None:
+def test_parameters_beside_the_moment(db: Client) -> None:
     past = f"AS OF SYSTEM TIME '{db.now}'"
     db.run("UPDATE t SET v = 'late'")
     for engine in ("own", "columnar"):
@@ -264,7 +264,7 @@ def test_parameters_beside_the_moment(db: Asked) -> None:
     assert db.rows("SELECT v FROM t WHERE id = $1", 1) == [("late",)]
 
 
-def test_within_a_transaction_block(db: Asked) -> None:
+def test_within_a_transaction_block(db: Client) -> None:
     past = f"AS OF SYSTEM TIME '{db.now}'"
     db.run("BEGIN; UPDATE t SET v = 'own'")
     assert db.rows(f"SELECT v FROM t {past} WHERE id = 1") == [("a",)]
@@ -277,7 +277,7 @@ def test_within_a_transaction_block(db: Asked) -> None:
     db.run("ROLLBACK")
 
 
-def test_cursors_explain_prepare_and_copy(db: Asked) -> None:
+def test_cursors_explain_prepare_and_copy(db: Client) -> None:
     past = f"AS OF SYSTEM TIME '{db.now}'"
     db.run("UPDATE t SET v = 'late'")
     db.run(f"BEGIN; DECLARE c CURSOR FOR SELECT v FROM t {past} ORDER BY id")
@@ -327,14 +327,14 @@ def test_cursors_explain_prepare_and_copy(db: Asked) -> None:
         ("SELECT * FROM nowhere {past}", "42P01"),
     ],
 )
-def test_what_is_refused(db: Asked, statement: str, sqlstate: str) -> None:
+def test_what_is_refused(db: Client, statement: str, sqlstate: str) -> None:
     params = (1,) if "$1" in statement else ()
-    asked = statement.format(past=f"AS OF SYSTEM TIME '{db.now}'")
-    assert db.refused(asked, *params).sqlstate == sqlstate
+    text = statement.format(past=f"AS OF SYSTEM TIME '{db.now}'")
+    assert db.refused(text, *params).sqlstate == sqlstate
     assert db.rows("SELECT * FROM t ORDER BY id") == [(1, "a"), (2, "b")]
 
 
-def test_a_name_may_be_one_of_the_words(db: Asked) -> None:
+def test_a_name_may_be_one_of_the_words(db: Client) -> None:
     db.run("CREATE TABLE system (time int); INSERT INTO system VALUES (4)")
     assert db.rows("SELECT time AS of FROM system") == [(4,)]
     assert db.rows("SELECT 'AS OF SYSTEM TIME' AS v /* AS OF SYSTEM TIME */") == [("AS OF SYSTEM TIME",)]
@@ -345,7 +345,7 @@ def test_a_name_may_be_one_of_the_words(db: Asked) -> None:
 
 def test_nothing_is_kept_where_nobody_wants_it(tmp_path: Path) -> None:
     with opened(tmp_path / "db") as database:
-        db = Asked(database)
+        db = Client(database)
         db.run("CREATE TABLE t (id int)")
         refusal = db.refused("SELECT * FROM t AS OF SYSTEM TIME '-0 s'")
     assert (refusal.sqlstate, "flashback_s" in str(refusal.hint)) == ("72000", True)
@@ -353,7 +353,7 @@ def test_nothing_is_kept_where_nobody_wants_it(tmp_path: Path) -> None:
 
 def test_after_a_restart_what_came_before_the_checkpoint_is_gone(tmp_path: Path, clock: list[int]) -> None:
     with opened(tmp_path / "db", flashback_s=3600) as database:
-        db = Asked(database)
+        db = Client(database)
         db.run("CREATE TABLE t (id int)")
         first = db.now
         database.checkpoint()
@@ -361,7 +361,7 @@ def test_after_a_restart_what_came_before_the_checkpoint_is_gone(tmp_path: Path,
         time_us = clock[0]
         assert db.rows(f"SELECT * FROM t AS OF SYSTEM TIME '{first}'") == []
     with opened(tmp_path / "db", flashback_s=3600) as database:
-        db = Asked(database)
+        db = Client(database)
         assert database.store.committed_us == time_us  # known from the disk
         refusal = db.refused(f"SELECT * FROM t AS OF SYSTEM TIME '{first}'")
         assert refusal.sqlstate == "72000"
@@ -384,7 +384,7 @@ def test_marks_go_when_too_much_was_written(tmp_path: Path, caplog: pytest.LogCa
         "checkpoint_interval_s": 3600,
     }
     with opened(tmp_path / "db", **settings) as database:
-        db, marks = Asked(database), database.store.marks
+        db, marks = Client(database), database.store.marks
         db.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
         first = db.now
         most = 0
@@ -413,7 +413,7 @@ def test_marks_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     now_s = [1000.0]
     monkeypatch.setattr(store_marks.time, "monotonic", lambda: now_s[0])
     with opened(tmp_path / "db", flashback_s=80, checkpoint_interval_s=3600) as database:
-        db, marks = Asked(database), database.store.marks
+        db, marks = Client(database), database.store.marks
         db.run("CREATE TABLE t (id int)")
         seen: list[tuple[float, LSN, int]] = []
         for number in range(100):
@@ -429,7 +429,7 @@ def test_marks_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert db.refused(f"SELECT * FROM t AS OF SYSTEM TIME '{seen[50][1]}'").sqlstate == "72000"
 
 
-def test_states_that_are_kept_go_with_their_marks(db: Asked) -> None:
+def test_states_that_are_kept_go_with_their_marks(db: Client) -> None:
     past = db.database.tablespace.past
     before = db.now
     db.database.checkpoint()
@@ -444,7 +444,7 @@ def test_states_that_are_kept_go_with_their_marks(db: Asked) -> None:
     assert db.refused(f"SELECT * FROM t AS OF SYSTEM TIME '{before}'").sqlstate == "72000"
 
 
-def test_a_moment_is_made_once_for_who_asks_again(db: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_moment_is_made_once_for_the_next_statement(db: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     past, before = db.database.tablespace.past, db.now
     db.run("UPDATE t SET v = 'late'")
     read, reads = past.read, []
@@ -458,7 +458,7 @@ def test_a_moment_is_made_once_for_who_asks_again(db: Asked, monkeypatch: pytest
 def test_the_log_is_kept_after_the_oldest_mark(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"flashback_s": 3600, "max_ledger_bytes": 20_000, "log_retention_bytes": 0}
     with opened(tmp_path / "db", checkpoint_interval_s=3600, **settings) as database:
-        db = Asked(database)
+        db = Client(database)
         db.run("CREATE TABLE t (id int, v text)")
         database.checkpoint()
         first = db.now

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _POSITION = re.compile(r"\s*(\d+:\d+)\s*", re.ASCII)
 
 
-class NeedsPast(SqlError):  # noqa: N818 - who cannot get the state raises it as it is
+class NeedsPast(SqlError):  # noqa: N818 - a signal, and an error where no state can be had
     """A statement reads a moment of the past, whose state is to be found before it is planned."""
 
     def __init__(self, moment: AsOf) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _LAST = 1 << 60
 """The number of a transaction that comes after all of its entry."""
 _KEPT = 2
-"""States that are kept for who asks again."""
+"""States that are kept for the next statement."""
 _DEEPEST = 4
 """Layers of one over another that a state may have."""
 _COLUMN_BYTES = 64 << 20

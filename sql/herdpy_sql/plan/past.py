@@ -49,8 +49,8 @@ def check(tree: exp.Expression) -> None:
 
 
 def asking_first(plan: Plan) -> Plan:
-    """The plan of a query whose rows a statement of the present takes. SqlError 0A000 if it is not asked for
-    before."""
+    """The plan of a query whose rows a statement of the present takes. SqlError 0A000 if the
+    columnar engine does not give them."""
     if plan.source is None:
         raise SqlError(
             "0A000", "INSERT and CREATE TABLE AS cannot take the rows of this query AS OF SYSTEM TIME"

@@ -317,13 +317,19 @@ def decode_header(data: bytes, start: int = 0) -> EntryHeader:
 def decode_entry(data: bytes) -> LogEntry:
     """The entry that is all of ``data``; RecordError when it does not match its own checksums."""
     header = decode_header(data)
+    body = checked_body(header, data)
+    return LogEntry(header, decode_parts(body, header.parts))
+
+
+def checked_body(header: EntryHeader, data: bytes) -> bytes:
+    """The body of the entry that is all of ``data``; RecordError when it is not what its header says."""
     if len(data) != HEADER_BYTES + header.body_bytes:
         raise RecordError("an entry's length is not what its header says")
     body = data[HEADER_BYTES:]
     crc = _crc32c(_crc32c(header.predecessor_crc, data[: HEADER_BYTES - 4]), body)
     if crc != header.crc:
         raise RecordError("the entry's body does not match its checksum")
-    return LogEntry(header, decode_parts(body, header.parts))
+    return body
 
 
 def entry_bytes(entry: LogEntry) -> bytes:

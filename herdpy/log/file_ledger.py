@@ -17,7 +17,14 @@ from typing import NamedTuple
 
 from google_crc32c import value as _crc32c
 
-from herdpy.log.entry import HEADER_BYTES, LogEntry, decode_entry, decode_header
+from herdpy.log.entry import (
+    HEADER_BYTES,
+    EntryHeader,
+    LogEntry,
+    checked_body,
+    decode_entry,
+    decode_header,
+)
 from herdpy.log.errors import CorruptLedgerError, RecordError
 from herdpy.log.files import Files, write_all
 from herdpy.log.lsn import LSN, START
@@ -204,11 +211,17 @@ class FileLedgerReader:
         Raises:
             RecordError: there is no whole entry. ChainError is left to ``follow``.
         """
+        _header, data, end = self._whole(limit)
+        return decode_entry(data), end
+
+    def _whole(self, limit: int) -> tuple[EntryHeader, bytes, int]:
+        """The next entry as it stands there, with its trailer checked, and where it ends."""
         start = self.offset
         if start + HEADER_BYTES > limit:
             raise RecordError("the ledger ends in the middle of an entry")
         head = self.bytes_at(start, HEADER_BYTES, limit)
-        size = HEADER_BYTES + decode_header(head).body_bytes
+        header = decode_header(head)
+        size = HEADER_BYTES + header.body_bytes
         end = start + size + TRAILER_BYTES
         if end > limit:
             raise RecordError("the ledger ends in the middle of an entry")
@@ -217,11 +230,13 @@ class FileLedgerReader:
             raise RecordError("the file ends in the middle of an entry")
         if _TRAILER.unpack_from(data, size) != (size, _TRAILER_MAGIC):
             raise RecordError("the entry's trailer is damaged")
-        return decode_entry(data[:size]), end
+        return header, data[:size], end
 
     def follow(self, entry: LogEntry, end: int) -> None:
         """Move past an entry that ``peek`` gave; CorruptLedgerError when it is out of the chain."""
-        header = entry.header
+        self._move(entry.header, end)
+
+    def _move(self, header: EntryHeader, end: int) -> None:
         want = LSN(self.ledger_id, self.next_id)
         if header.lsn != want:
             raise self.corrupt(f"entry {header.lsn} stands where {want} should")
@@ -237,6 +252,16 @@ class FileLedgerReader:
             raise self.corrupt(str(error)) from error
         self.follow(entry, end)
         return entry
+
+    def next_bytes(self, limit: int) -> tuple[LSN, bytes]:
+        """As ``next``, checked alike, but as it stands in the ledger."""
+        try:
+            header, data, end = self._whole(limit)
+            checked_body(header, data)
+        except RecordError as error:
+            raise self.corrupt(str(error)) from error
+        self._move(header, end)
+        return header.lsn, data
 
     def corrupt(self, reason: str) -> CorruptLedgerError:
         """The error that says the entry that must come next is damaged."""

@@ -436,6 +436,11 @@ class FileLog(CommitLog):
     # Reading.
 
     @property
+    def confirmed(self) -> Confirmed:
+        """How far the ledger that is written to may be read, for readers in other processes."""
+        return self._confirmed
+
+    @property
     def lac(self) -> LSN:
         return self._confirmed.lac
 

@@ -72,6 +72,35 @@ class LogCursor:
             CorruptLedgerError: the entry is damaged or does not continue the chain.
             LogTrimmedError: the next ledger was trimmed meanwhile.
         """
+        while (found := self._reach(upto)) is not None:
+            reader, limit = found
+            self.offset = reader.offset
+            entry = reader.next(limit)
+            if self._passes(reader, entry.lsn):
+                return entry
+        return None
+
+    def next_bytes(self, upto: LSN) -> tuple[LSN, bytes] | None:
+        """As ``next``, with the entry as it stands in its ledger. Raises as ``next``."""
+        while (found := self._reach(upto)) is not None:
+            reader, limit = found
+            self.offset = reader.offset
+            lsn, data = reader.next_bytes(limit)
+            if self._passes(reader, lsn):
+                return lsn, data
+        return None
+
+    def _passes(self, reader: FileLedgerReader, lsn: LSN) -> bool:
+        """Whether an entry that was read is one that is to be given."""
+        if lsn == self._after:
+            self._note(reader)
+        if lsn <= self._after:
+            return False
+        self._after = lsn
+        return True
+
+    def _reach(self, upto: LSN) -> tuple[FileLedgerReader, int] | None:
+        """The reader of the next entry, and up to where it may read; None: there is none up to there."""
         while self._after < upto:
             confirmed, state = self._view()
             reader = self._reader
@@ -80,20 +109,13 @@ class LogCursor:
                 if reader is None:
                     return None
             limit, closed = _limit(reader, confirmed, state)
-            if reader.offset >= limit:
-                if not closed:
-                    return None
-                self._step(reader, state)
-                if self._reader is None:
-                    return None
-                continue
-            self.offset = reader.offset
-            entry = reader.next(limit)
-            if entry.lsn == self._after:
-                self._note(reader)
-            if entry.lsn > self._after:
-                self._after = entry.lsn
-                return entry
+            if reader.offset < limit:
+                return reader, limit
+            if not closed:
+                return None
+            self._step(reader, state)
+            if self._reader is None:
+                return None
         return None
 
     def _note(self, reader: FileLedgerReader) -> None:

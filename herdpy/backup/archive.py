@@ -26,6 +26,7 @@ from herdpy.backup.manifest import log_directory
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import HEADER_BYTES, LogEntry, decode_entry, decode_header, entry_bytes
 from herdpy.log.errors import RecordError
+from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import StagedPart
 
@@ -290,6 +291,32 @@ def archived_end(repository: Repository, log_id: str, after: LSN) -> LSN:
     return max((LSN(one.ledger_id, one.last) for one in found), default=after)
 
 
+def archived_in(found: Iterable[LogSegment], state: LedgerListState) -> LSN:
+    """Up to where segments have every entry that a log has; its base when they have none after that.
+
+    Unlike ``archived_end`` it knows from the ledger list where ledgers end.
+    """
+    at = state.base
+    mine: dict[int, list[LogSegment]] = {}
+    for segment in found:
+        mine.setdefault(segment.ledger_id, []).append(segment)
+    for ledger in state.ledgers:
+        following = at.entry_id + 1 if at.ledger_id == ledger.ledger_id else 0
+        for segment in sorted(mine.get(ledger.ledger_id, ())):
+            if segment.first <= following <= segment.last:
+                following = segment.last + 1
+        if following and LSN(ledger.ledger_id, following - 1) > at:
+            at = LSN(ledger.ledger_id, following - 1)
+        if not ledger.closed or following <= ledger.last_entry_id:
+            break
+    return at
+
+
+def newest_of(found: Iterable[LogSegment]) -> LSN | None:
+    """The last entry of all segments; None where there are none."""
+    return max((LSN(one.ledger_id, one.last) for one in found), default=None)
+
+
 def archive_end_of(repository: Repository, log_id: str) -> tuple[LSN, int]:
     """The newest archived position of a log, and the commit time of the newest transaction up to there.
 
@@ -301,7 +328,7 @@ def archive_end_of(repository: Repository, log_id: str) -> tuple[LSN, int]:
         DamagedPartError, PlaceError: as ``Repository.read``.
     """
     found = sorted(segments(repository, log_id), key=lambda one: (one.ledger_id, one.last))
-    end = LSN(found[-1].ledger_id, found[-1].last) if found else START
+    end = newest_of(found) or START
     for segment in reversed(found):
         name = f"{entries_directory(log_id)}/{segment.name}"
         try:

@@ -20,7 +20,8 @@ from herdpy.log.entry import HEADER_BYTES, decode_header
 
 MERGED_BYTES: Final = 32 << 20
 """A merged segment has so many bytes of entries at most."""
-_FEW = 4
+FEW: Final = 4
+"""A ledger that has no more segments is left as it is."""
 _LARGE_BYTES = 512 << 10
 
 
@@ -41,7 +42,7 @@ class MergedSegments:
 def is_to_be_merged(found: Iterable[LogSegment]) -> bool:
     """Whether the segments of one ledger are many and small."""
     sizes = [one.size_bytes for one in found]
-    return len(sizes) > _FEW and sum(sizes) / len(sizes) < _LARGE_BYTES
+    return len(sizes) > FEW and sum(sizes) / len(sizes) < _LARGE_BYTES
 
 
 def merge_ledger(repository: Repository, log_id: str, ledger_id: int) -> MergedSegments:

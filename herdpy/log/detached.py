@@ -38,6 +38,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.published import SnapshotRef, load, newest, snapshots
 from herdpy.log.records import StagedPart
 from herdpy.log.staging import read_part
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class LogAddress:
         password: of the ledgers.
         directory: of the log's files (``log`` in a database's directory), empty where it is in BookKeeper.
         snapshot_url: where snapshots of the tablespace are published, any URL of fsspec; empty: nowhere.
+        zookeeper_access: how ZooKeeper is talked to.
     """
 
     tablespace: str
@@ -63,6 +65,7 @@ class LogAddress:
     password: bytes = field(default=b"", repr=False)
     directory: str = ""
     snapshot_url: str = ""
+    zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
 
     def __post_init__(self) -> None:
         if bool(self.directory) == bool(self.zookeeper and self.list_path):
@@ -211,7 +214,7 @@ class BookieLedgers:
     @contextmanager
     def opened(cls, address: LogAddress) -> Generator[BookieLedgers, None, None]:
         """The log at the address; LogUnavailableError when ZooKeeper does not answer."""
-        with _client(address.zookeeper, address.ledgers_root) as shared:
+        with _client(address) as shared:
             settings = LedgerLogSettings(
                 tablespace=address.tablespace, password=address.password, read_patience_s=_LEDGER_PATIENCE_S
             )
@@ -245,12 +248,12 @@ async def _entries(log: FollowedLog, after: LSN, upto: LSN) -> AsyncGenerator[Lo
 class _Shared:
     """A client on its loop, and how many use it."""
 
-    def __init__(self, zookeeper: str, ledgers_root: str) -> None:
+    def __init__(self, zookeeper: str, ledgers_root: str, access: ZooKeeperAccess) -> None:
         self.loop = LoopThread("herdpy-log-reader")
         self.uses = 0
         self.idle: threading.Timer | None = None
         try:
-            self.bk = self.loop.run(_connected(zookeeper, ledgers_root))
+            self.bk = self.loop.run(_connected(zookeeper, ledgers_root, access))
         except BaseException:
             self.loop.close()
             raise
@@ -262,8 +265,8 @@ class _Shared:
             self.loop.close()
 
 
-async def _connected(zookeeper: str, ledgers_root: str) -> BookKeeper:
-    settings = ClientSettings(zookeeper_timeout_s=_ZOOKEEPER_TIMEOUT_S)
+async def _connected(zookeeper: str, ledgers_root: str, access: ZooKeeperAccess) -> BookKeeper:
+    settings = ClientSettings(zookeeper_timeout_s=_ZOOKEEPER_TIMEOUT_S, zookeeper_access=access)
     bk = BookKeeper(f"zk://{zookeeper}{ledgers_root}", settings=settings)
     try:
         await bk.open()
@@ -272,15 +275,16 @@ async def _connected(zookeeper: str, ledgers_root: str) -> BookKeeper:
     return bk
 
 
-_clients: dict[tuple[str, str], _Shared] = {}
+_ClientKey = tuple[str, str, ZooKeeperAccess]
+_clients: dict[_ClientKey, _Shared] = {}
 _guard = threading.Lock()
 _inherited: list[object] = []
 
 
 @contextmanager
-def _client(zookeeper: str, ledgers_root: str) -> Generator[_Shared, None, None]:
+def _client(address: LogAddress) -> Generator[_Shared, None, None]:
     """The process's client of a cluster."""
-    key = (zookeeper, ledgers_root)
+    key = (address.zookeeper, address.ledgers_root, address.zookeeper_access)
     with _guard:
         shared = _clients.get(key)
         if shared is None:
@@ -300,7 +304,7 @@ def _client(zookeeper: str, ledgers_root: str) -> Generator[_Shared, None, None]
                 shared.idle.start()
 
 
-def _close_if_idle(key: tuple[str, str], shared: _Shared) -> None:
+def _close_if_idle(key: _ClientKey, shared: _Shared) -> None:
     with _guard:
         if shared.uses or _clients.get(key) is not shared:
             return

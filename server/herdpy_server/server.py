@@ -21,9 +21,11 @@ import msgspec
 import uvloop
 
 from herdpy._version import __version__
+from herdpy_server.backup.archiver import LogArchiver
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
 from herdpy_server.pgwire.context import PgContext
+from herdpy_server.process.archive import archive_settings
 from herdpy_server.process.front_ends import FrontEnd, GrpcFrontEnd, PostgresFrontEnd
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
@@ -50,6 +52,8 @@ logger = logging.getLogger("herdpy.server")
 _FAILED = 1
 _OTHER_DESCRIPTORS = 256
 """Descriptors for files of the store and the log and whatever else, besides sockets and workers."""
+_LAST_ARCHIVE_S = 5.0
+"""How long the end waits for the archive of what was written last."""
 _DESCRIPTORS_OF_A_WORKER = 6  # three, and there may be twice as many while clients do not read
 
 
@@ -78,6 +82,7 @@ class ServerProcess:
         self._front_ends: list[tuple[str, FrontEnd]] = []
         self._database: ServedDatabase | None = None
         self._publishing: SnapshotPublishing | None = None
+        self._archiver: LogArchiver | None = None
         self._member: Member | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
@@ -118,9 +123,12 @@ class ServerProcess:
             return
         settle_interpreter()
         publish = PublishSettings(**msgspec.structs.asdict(config.publish))
-        placements = AlonePlacements(database, config.postgres.database or None, publish)
+        archive = archive_settings(config)
+        placements = AlonePlacements(database, config.postgres.database or None, publish, archive)
         self._publishing = placements.served.publishing
         self._publishing.start()
+        self._archiver = self.metrics.archiver = placements.served.archiver
+        placements.served.start_archive()
         node = ServedNode(database.path, database.driver, placements)
         await self._serve(config, node, PostgresFrontEnd(config, node, RoleStore(RoleFile(database.path))))
 
@@ -217,6 +225,9 @@ class ServerProcess:
         publishing, self._publishing = self._publishing, None
         if publishing is not None:
             await publishing.close()
+        archiver, self._archiver = self._archiver, None
+        if archiver is not None:
+            await archiver.close(0.0 if self._fast.is_set() else _LAST_ARCHIVE_S)
         database, self._database = self._database, None
         if database is not None:
             await database.close()

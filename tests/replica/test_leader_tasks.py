@@ -95,4 +95,4 @@ def test_a_preferred_leader_that_is_close_is_handed_over_to(
 def _tasks_of(replica: SimpleNamespace, handed: list[bool]) -> LeaderTasks:
     async def fulfil_word() -> None: ...
 
-    return LeaderTasks(cast(ReplicaBase, replica), lambda: handed.append(True), fulfil_word)
+    return LeaderTasks(cast(ReplicaBase, replica), lambda: handed.append(True), lambda: None, fulfil_word)

@@ -22,6 +22,7 @@ from herdpy_server.workers.scheduler import WAIT_S
 from herdpy_sql.system.state import DATABASE
 
 if TYPE_CHECKING:
+    from herdpy_server.backup.archiver import ArchiveStatus
     from herdpy_server.http.status import ServerMetrics
     from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
@@ -249,6 +250,49 @@ def limit_families(by_tablespace: Sequence[tuple[str, Sequence[Limit]]]) -> Iter
     yield most
 
 
+_OF_ARCHIVES: Sequence[tuple[str, str, Callable[[ArchiveStatus], float]]] = (
+    (
+        "herdpy_archive_lag_seconds",
+        "For how long the oldest entry of the log that is not archived has waited.",
+        lambda one: one.lag_s,
+    ),
+    ("herdpy_archive_lag_bytes", "How much of the log is not archived, about.", lambda one: one.lag_bytes),
+    (
+        "herdpy_archive_failing",
+        "1 while the repository or the log refuses what archiving needs.",
+        lambda one: one.failure is not None,
+    ),
+)
+_COUNTS_OF_ARCHIVES: Sequence[tuple[str, str, Callable[[ArchiveStatus], float]]] = (
+    (
+        "herdpy_archive_gaps",
+        "How often entries were trimmed from the log that are not archived.",
+        lambda one: one.gaps,
+    ),
+    ("herdpy_archive_segments", "Files of entries that were written.", lambda one: one.segments),
+    (
+        "herdpy_archive_raw_bytes",
+        "Bytes of the log, and of rows of loads, that were archived.",
+        lambda one: one.raw_bytes,
+    ),
+    ("herdpy_archive_stored_bytes", "Bytes of the files that have them.", lambda one: one.stored_bytes),
+)
+
+
+def archive_families(archives: Sequence[tuple[str, ArchiveStatus]]) -> Iterator[Family]:
+    """Of the logs that are archived here, by the names of their tablespaces."""
+    for name, text, value in _OF_ARCHIVES:
+        family = GaugeMetricFamily(name, text, labels=_LABELS)
+        for tablespace, status in archives:
+            family.add_metric([tablespace], value(status))
+        yield family
+    for name, text, value in _COUNTS_OF_ARCHIVES:
+        counted = CounterMetricFamily(name, text, labels=_LABELS)
+        for tablespace, status in archives:
+            counted.add_metric([tablespace], value(status))
+        yield counted
+
+
 class ServerCollector(Collector):
     """The metrics of one server, for a registry."""
 
@@ -272,6 +316,7 @@ class ServerCollector(Collector):
                 yield from _workers(database.workers)
 
         yield from limit_families(list(self._limits()))
+        yield from archive_families(list(self._archives()))
         if measured.replicas is not None:
             yield from replica_families(list(measured.replicas.values()))
 
@@ -282,6 +327,14 @@ class ServerCollector(Collector):
         for replica in (measured.replicas or {}).values():
             if replica.opened is not None:
                 yield replica.info.name, replica.opened.store.limits()
+
+    def _archives(self) -> Iterator[tuple[str, ArchiveStatus]]:
+        measured = self._measured
+        if measured.archiver is not None and measured.archiver.is_running:
+            yield DATABASE, measured.archiver.status()
+        for replica in (measured.replicas or {}).values():
+            if replica.archiver.is_running:
+                yield replica.info.name, replica.archiver.status()
 
     def _server(self) -> Iterator[Family]:
         measured = self._measured

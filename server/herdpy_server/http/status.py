@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from herdpy_server.backup.archiver import LogArchiver
     from herdpy_server.process.logs import Logs
     from herdpy_server.process.loop_delay import LoopDelay
     from herdpy_server.process.statements import StatementStatistics
@@ -69,6 +70,7 @@ class ServerMetrics:
         status, statements, version: of the server.
         database, registry: set once it is open.
         replicas: of a node of a cluster, by the names of their tablespaces; set once there are some.
+        archiver: of a server alone, once it has one.
         logs, loop_delay: where there are any.
         max_sessions: the limit, for alarms.
     """
@@ -80,6 +82,7 @@ class ServerMetrics:
         self.database: ServedDatabase | None = None
         self.registry: SessionRegistry | None = None
         self.replicas: Mapping[str, Replica] | None = None
+        self.archiver: LogArchiver | None = None
         self.logs: Logs | None = None
         self.loop_delay: LoopDelay | None = None
         self.max_sessions = 0

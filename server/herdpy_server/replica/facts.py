@@ -146,6 +146,7 @@ class ClusterFacts:
             "log_status": self._log_status(),
             "limits": self._limits(),
             "flashback": self._flashback(),
+            "archive": self._archive(),
         }
 
     def _flashback(self) -> list[Row]:
@@ -153,6 +154,14 @@ class ClusterFacts:
             flashback_row(name, self._host.node, replica.opened.store.kept_past())
             for name, replica in sorted(self._replicas.items())
             if replica.opened is not None
+        ]
+
+    def _archive(self) -> list[Row]:
+        """Of what is led here."""
+        return [
+            replica.archiver.status().row(name, self._host.node)
+            for name, replica in sorted(self._replicas.items())
+            if replica.archiver.is_running
         ]
 
     def _limits(self) -> list[Row]:

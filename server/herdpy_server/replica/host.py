@@ -23,6 +23,8 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.errors import ClosedClientError
 from herdpy.bookkeeper.metadata.znodes import Listeners
 from herdpy.log.lsn import LSN
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
+from herdpy_server.backup.archiver import ArchiveSettings
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.lac_reports import Reports
@@ -223,6 +225,8 @@ class Host:
         directory: of the replicas; each has one named like its tablespace in it.
         bk: the client of BookKeeper; ``coordination`` is over its ZooKeeper session.
         zookeeper, ledgers_root: how others reach that BookKeeper: servers, and the znode of its metadata.
+        zookeeper_access: how ZooKeeper is talked to.
+        archive: where and when logs that are led here are archived.
         driver, turn: of the one loop.
         seed: how a replica that is new or too far behind gets another's state.
         reports: how a follower hears from the leader how far the log is confirmed; None: from bookies alone.
@@ -248,7 +252,9 @@ class Host:
     reports: Reports | None = None
     zookeeper: str = ""
     ledgers_root: str = "/ledgers"
+    zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
     workers: WorkerSettings | None = None
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     reach: BookieReach = field(init=False)
     threads: NodeThreads = field(default_factory=NodeThreads)
     replace_after_s: float = 600.0

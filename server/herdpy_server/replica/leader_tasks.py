@@ -43,6 +43,7 @@ class LeaderTasks:
     """Of one replica, when it leads.
 
     Args:
+        archived: the log's entries after that are kept for the archive; None: none are.
         hand_over: has another replica lead, after what is under way is finished. fulfil_word: does what an
             operator said of this replica; SqlError, BookKeeperError: it is not done yet.
     """
@@ -51,10 +52,12 @@ class LeaderTasks:
         self,
         replica: ReplicaBase,
         hand_over: Callable[[], object],
+        archived: Callable[[], LSN | None],
         fulfil_word: Callable[[], Awaitable[object]],
     ) -> None:
         self._replica = replica
         self._hand_over = hand_over
+        self._archived = archived
         self._fulfil_word = fulfil_word
         self._host = replica.host
         self._paths = replica.host.coordination.layout.tablespace(replica.info.name)
@@ -186,10 +189,16 @@ class LeaderTasks:
         if beyond is None:
             return
         published = await published_of(self._host.bk.znodes, self._paths, info)
+        archived = self._archived()
         floor = await claim_trim(
             self._host.bk.znodes,
             self._paths,
-            checkpoint=min(opened.store.floor, beyond, beyond if published is None else published.floor),
+            checkpoint=min(
+                opened.store.floor,
+                beyond,
+                beyond if published is None else published.floor,
+                beyond if archived is None else archived,
+            ),
             replicas=info.replicas,
             retention_s=info.retention_s,
         )

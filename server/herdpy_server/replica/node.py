@@ -17,6 +17,7 @@ import msgspec
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
 from herdpy.zookeeper_access import IN_THE_CLEAR
+from herdpy_server.backup.archiver import ArchiveSettings
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import NodeRecord
@@ -101,6 +102,7 @@ class ClusterNode:
         credentials: what other nodes are shown; to be set before ``start``.
         secret: by which nodes know each other; to be set before anybody learns of the node.
         zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
+        archive: where and when logs that are led here are archived; to be set before ``start``.
         refused: why this process may not be a node, once that is so.
     """
 
@@ -126,6 +128,7 @@ class ClusterNode:
         self.credentials = Credentials()
         self.secret = NodeSecret()
         self.zookeeper_access = IN_THE_CLEAR
+        self.archive = ArchiveSettings()
         self.end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
         self.roles_changed: Callable[[], object] = lambda: None
         self.replicas: dict[str, Replica] = {}
@@ -178,7 +181,9 @@ class ClusterNode:
             reports=remote_reports(self.credentials, partial(self.secret.proof, own.node)),
             zookeeper=cluster.zookeeper,
             ledgers_root=cluster.ledgers_root,
+            zookeeper_access=self.zookeeper_access,
             workers=self.workers,
+            archive=self.archive,
             replace_after_s=cluster.replace_after_s,
             least_free_bytes=cluster.least_free_bytes,
             commit_delay_s=cluster.commit_delay_s,

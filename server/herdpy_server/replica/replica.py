@@ -39,12 +39,14 @@ from herdpy.log import (
 )
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog
 from herdpy.log.errors import LogEntriesLostError, LogLossError
+from herdpy_server.backup.archiver import LogArchiver
 from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Term
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.replica.archived import ArchivedBookies
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.checking import ReplicaChecker
 from herdpy_server.replica.evidence import Evidence, KeepWord, KeptError, log_goes_on, log_is_whole
@@ -92,6 +94,7 @@ class Replica(ReplicaBase):
         served: what the front ends see of it.
         checker: compares it with the others.
         publishing: publishes snapshots of it.
+        archiver: archives the log while it leads.
         fitness: has another replica lead while this one cannot well.
         leader_tasks: trims the log, and more, while it leads.
         evidence: why nothing but an operator may replace its store.
@@ -111,7 +114,8 @@ class Replica(ReplicaBase):
         self.publishing = SnapshotPublishing(backend, host.node)
         self.served = ServedReplica(self, ServedLog(backend, self.publishing.now))
         self.checker = ReplicaChecker(self, self.differs, self.differs_and_has_more)
-        self.leader_tasks = LeaderTasks(self, self.hand_over, self._fulfil_word)
+        self.archiver = LogArchiver(host.archive, info.name)
+        self.leader_tasks = LeaderTasks(self, self.hand_over, self.archiver.floor, self._fulfil_word)
         self.checkpointed = self.leader_tasks.look
         self.fitness = Fitness(self, self.election, self.hand_over, self.give_up)
         self.evidence = Evidence(self)
@@ -476,9 +480,13 @@ class Replica(ReplicaBase):
         self._enter(ReplicaState.LEADING)
         logger.info("leads", extra=self.log_extra(epoch=term.epoch, end=str(log.end)))
         try:
+            self.archiver.start(ArchivedBookies(self, log))
             await self.leader_tasks.perform(log)
         finally:
-            await self._stop_leading(log, opened, term)
+            try:
+                await self._stop_leading(log, opened, term)
+            finally:
+                await self.archiver.close()
 
     async def _take_log(self, opened: OpenReplica, term: Term) -> LeaderLog:
         return await lead(

@@ -23,6 +23,9 @@ from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
 from herdpy.log.published import choose, dated, load
 from herdpy.rpc.lac_reports import LacReport
+from herdpy_server.backup.archived_files import ArchivedFiles
+from herdpy_server.backup.archiver import ArchiveSettings, LogArchiver
+from herdpy_server.backup.timeline import timeline_of
 from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us
 from herdpy_server.publishing.snapshot import Moment, moment_of
@@ -40,6 +43,7 @@ from herdpy_server.serving.node import LoadsHere, ServedNode, TablespaceStatus, 
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
+from herdpy_server.tablespace.cluster import Facts
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.publishing")
@@ -75,7 +79,9 @@ class FileLogBackend:
 
     no_place_hint = "publish.url of the server's configuration names one."
 
-    def __init__(self, tablespace: str, database: ServedDatabase, settings: PublishSettings) -> None:
+    def __init__(
+        self, tablespace: str, database: ServedDatabase, settings: PublishSettings, archiver: LogArchiver
+    ) -> None:
         """Snapshots are published as those of ``tablespace``."""
         self.tablespace = tablespace
         self.settings = settings
@@ -86,6 +92,7 @@ class FileLogBackend:
         self._published: PublishedRecord | None = None
         self._is_known = not settings.url  # what earlier processes published
         self._publishing = _PublishingFlag()
+        self._archiver = archiver
         database.checkpointer.floor = self.floor
 
     def answering(self) -> AbstractAsyncContextManager[object]:
@@ -118,6 +125,8 @@ class FileLogBackend:
         needed = [one.after for one in self._current().values() if one.entries]
         if self._published is not None:
             needed.append(self._published.floor)
+        if (archived := self._archiver.floor()) is not None:
+            needed.append(archived)
         return min(needed, default=None)
 
     def _current(self) -> dict[str, _Lease]:
@@ -242,14 +251,29 @@ class ServedAlone:
 
     Attributes:
         publishing: publishes snapshots; to be started and closed by who has it.
+        archiver: archives the log; to be started by :meth:`start_archive`, and closed.
     """
 
-    def __init__(self, name: str, database: ServedDatabase, publish: PublishSettings) -> None:
+    def __init__(
+        self, name: str, database: ServedDatabase, publish: PublishSettings, archive: ArchiveSettings
+    ) -> None:
         self._name = name
         self._database = database
-        backend = FileLogBackend(name, database, publish)
+        self.archiver = LogArchiver(archive, name)
+        database.tablespace.facts_here = self._facts
+        backend = FileLogBackend(name, database, publish, self.archiver)
         self.publishing = SnapshotPublishing(backend)
         self.log = ServedLog(backend, self.publishing.now)
+
+    def start_archive(self) -> None:
+        """Archive the log from now on."""
+        database = self._database
+        log = ArchivedFiles(self._name, database.log, Directory(database.path).log)
+        self.archiver.start(log, *timeline_of(database.path))
+
+    def _facts(self) -> Facts:
+        archiver = self.archiver
+        return {"archive": [archiver.status().row(self._name, None)] if archiver.is_running else []}
 
     def session(self) -> Session:
         """See ``Served``."""
@@ -297,6 +321,7 @@ class AlonePlacements:
     Args:
         name: the only one that clients may ask for; None: whichever they like.
         publish: where and when snapshots of it are published.
+        archive: where and when its log is archived.
 
     Attributes:
         served: it.
@@ -305,12 +330,18 @@ class AlonePlacements:
     node_id = ""
 
     def __init__(
-        self, database: ServedDatabase, name: str | None = None, publish: PublishSettings | None = None
+        self,
+        database: ServedDatabase,
+        name: str | None = None,
+        publish: PublishSettings | None = None,
+        archive: ArchiveSettings | None = None,
     ) -> None:
         self._database = database
         self._takes_any = name is None
         self.default_tablespace = name or ALONE
-        self.served = ServedAlone(self.default_tablespace, database, publish or PublishSettings())
+        self.served = ServedAlone(
+            self.default_tablespace, database, publish or PublishSettings(), archive or ArchiveSettings()
+        )
 
     @property
     def is_closed(self) -> bool:

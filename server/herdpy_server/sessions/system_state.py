@@ -146,6 +146,7 @@ def alone(tablespace: Tablespace, name: str) -> Facts:
     ledgers, now_us = log.ledgers(), time.time_ns() // 1000
     failure = getattr(log, "failure", None)
     return {
+        **tablespace.facts_here(),
         "tablespaces": [
             {
                 "name": name,

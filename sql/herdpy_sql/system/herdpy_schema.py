@@ -13,7 +13,7 @@ from herdpy_sql.system.definitions import default_text, index_text, indexes_of, 
 from herdpy_sql.system.server import moment
 from herdpy_sql.system_relations import HERDPY, relations
 
-SERVER_FACTS = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits", "flashback")
+SERVER_FACTS = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits", "flashback", "archive")
 """What ``ServerState.facts`` is asked for."""
 
 

@@ -1,0 +1,287 @@
+"""An archiving process: ``python -m herdpy_server.backup.archiver_child``, started by a server.
+
+Above ``herdpy.backup`` and ``herdpy.log.detached``; ``archiver`` is the other end. It reads the log by
+itself, stands back behind its server, and ends with it. What it has written until then is of use: entries
+that are confirmed never change, and segments may overlap.
+
+Whatever fails, it begins anew with the next Upto: it lists the repository, opens the log, and goes on where
+the archive ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from msgspec import structs
+
+from herdpy.backup.archive import SEGMENT_BYTES, ArchiveWriter, archived_in, newest_of, segments
+from herdpy.backup.errors import BackupError
+from herdpy.backup.manifest import LogRecord, write_log_record
+from herdpy.backup.merging import FEW, merge_ledger
+from herdpy.backup.repository import Repository, read_key
+from herdpy.backup.staged_parts import CutTransactionError, StagedParts
+from herdpy.log.detached import LogAddress, LogLedgers, opened
+from herdpy.log.entry import entry_bytes
+from herdpy.log.errors import CorruptLedgerError, LogError, LogTrimmedError
+from herdpy.log.file_ledger import Confirmed
+from herdpy.log.files import OsFiles
+from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.log_cursor import LogCursor
+from herdpy.log.lsn import LSN
+from herdpy.log.place import PlaceError
+from herdpy.log.records import StagedPart
+from herdpy_server.backup.archiver_messages import (
+    Archived,
+    ArchivedPlace,
+    ArchiveFailed,
+    ArchiveOpened,
+    Busy,
+    Done,
+    FailureKind,
+    FromArchiver,
+    Remarked,
+    StartArchive,
+    Upto,
+    encode,
+    start_of,
+    to_archiver,
+)
+from herdpy_server.child_process import end_with_parent, lower_priority
+
+_BUSY_EVERY_S = 20.0
+
+Say = Callable[[FromArchiver], object]
+
+
+def main() -> None:
+    """The process's life."""
+    faulthandler.enable()
+    start = start_of.decode(sys.stdin.buffer.readline())
+    end_with_parent(start.server)
+    lower_priority(start.niceness)
+    serve(start, sys.stdin.buffer, sys.stdout.buffer)
+
+
+def serve(start: StartArchive, source: BinaryIO, sink: BinaryIO) -> None:
+    """Archive whenever a line says so, until there are no more lines."""
+
+    def say(message: FromArchiver) -> None:
+        sink.write(encode(message) + b"\n")
+        sink.flush()
+
+    with contextlib.ExitStack() as stack:
+        archiving: Archiving | None = None
+        for line in source:
+            try:
+                if archiving is None:
+                    archiving = Archiving(start, stack, say)
+                archiving.advance(to_archiver.decode(line))
+            except Exception as error:  # noqa: BLE001 - the server hears of it, and says when to try again
+                archiving = None
+                stack.close()
+                say(ArchiveFailed(_kind(error), _text(error)))
+
+
+def _kind(error: Exception) -> FailureKind:
+    match error:
+        case PlaceError():
+            return "place"
+        case BackupError():
+            return "repository"
+        case LogTrimmedError():
+            return "trimmed"
+        case LogError() | OSError():
+            return "log"
+        case _:
+            return "other"
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, BackupError | LogError) else f"{type(error).__name__}: {error}"
+
+
+def _address(place: ArchivedPlace) -> LogAddress:
+    return LogAddress(**structs.asdict(place))
+
+
+class EntrySource(Protocol):
+    """A log, for who copies its entries."""
+
+    def state(self) -> LedgerListState:
+        """The ledger list as it is now."""
+
+    def entries(self, after: LSN, upto: Upto) -> Generator[tuple[LSN, bytes, list[StagedPart]], None, None]:
+        """Each entry as it stands there, with the staged ledgers that it names. Raises as ``LogLedgers``."""
+
+    def staged(self, part: StagedPart) -> Iterator[bytes]:
+        """The bytes of one."""
+
+
+class FileSource:
+    """A log in files: entries are checked and not taken apart; no entry names staged ledgers."""
+
+    def __init__(self, directory: str, ledgers: LogLedgers, after: LSN) -> None:
+        self._ledgers = ledgers
+        self._state = ledgers.state()
+        self._confirmed = Confirmed(0, 0, after)
+        self._cursor = LogCursor(OsFiles(), directory, lambda: (self._confirmed, self._state), after)
+
+    def state(self) -> LedgerListState:
+        self._ledgers.confirmed()  # which reads the list
+        return self._ledgers.state()
+
+    def entries(self, after: LSN, upto: Upto) -> Generator[tuple[LSN, bytes, list[StagedPart]], None, None]:
+        del after  # the cursor is there
+        self._confirmed = Confirmed(upto.ledger_id, upto.length, upto.lac)
+        self._state = self.state()  # after what is confirmed: it is at least as new
+        try:
+            while (found := self._cursor.next_bytes(upto.lac)) is not None:
+                yield *found, []
+        except CorruptLedgerError as error:
+            base = self.state().base
+            if error.ledger_id is not None and error.ledger_id <= base.ledger_id:
+                raise LogTrimmedError(f"entries up to {base} were trimmed meanwhile") from error
+            raise
+
+    def staged(self, part: StagedPart) -> Iterator[bytes]:
+        return self._ledgers.part(part)
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+class BookieSource:
+    """A log on bookies."""
+
+    def __init__(self, repository: Repository, log_id: str, ledgers: LogLedgers) -> None:
+        self._repository, self._log_id = repository, log_id
+        self._ledgers = ledgers
+        self._named = StagedParts()
+
+    def state(self) -> LedgerListState:
+        return self._ledgers.state()
+
+    def entries(self, after: LSN, upto: Upto) -> Generator[tuple[LSN, bytes, list[StagedPart]], None, None]:
+        for entry in self._ledgers.read(after, upto.lac):
+            try:
+                named = self._named.of(entry)
+            except CutTransactionError:
+                self._named.go_back(self._repository, self._log_id, after)
+                named = self._named.of(entry)
+            yield entry.lsn, entry_bytes(entry), named
+
+    def staged(self, part: StagedPart) -> Iterator[bytes]:
+        return self._ledgers.part(part)
+
+
+class Archiving:
+    """From where the archive ends on, as far as it is said.
+
+    Raises: PlaceError, BackupError, and as ``herdpy.log.detached``; then another one is to be made.
+    """
+
+    def __init__(self, start: StartArchive, stack: ExitStack, say: Say) -> None:
+        """Look at the repository and the log; what is opened is closed with ``stack``."""
+        self._say = say
+        self._rate_bytes = start.rate_bytes
+        self._log_id = start.place.log_id
+        key = read_key(Path(start.key_file)) if start.key_file else None
+        self._repository = Repository.create(start.url, key)
+        ledgers = stack.enter_context(opened(_address(start.place)))
+        state = ledgers.state()
+        found = segments(self._repository, self._log_id)
+        self._archived = archived_in(found, state)
+        newest = newest_of(found)
+        write_log_record(
+            self._repository,
+            LogRecord(
+                start.place.tablespace,
+                self._log_id,
+                time.time_ns() // 1000,
+                start.parent_log,
+                start.branched,
+            ),
+        )
+        if start.place.directory:
+            files = FileSource(start.place.directory, ledgers, self._archived)
+            stack.callback(files.close)
+            self._source: EntrySource = files
+        else:
+            self._source = BookieSource(self._repository, self._log_id, ledgers)
+        self._writer = ArchiveWriter(self._repository, self._log_id, self._archived)
+        self._written: dict[int, int] = {}  # how many segments each ledger has that may have to be merged
+        for one in found:
+            self._written[one.ledger_id] = self._written.get(one.ledger_id, 0) + 1
+        say(ArchiveOpened(self._archived, newest if newest is not None and newest < state.base else None))
+
+    def advance(self, upto: Upto) -> None:
+        """Archive up to there; then merge the segments of a ledger that is closed."""
+        held: list[tuple[LSN, bytes]] = []
+        size = 0
+        for lsn, data, named in self._source.entries(self._archived, upto):
+            for part in named:
+                self._stage(part)
+            if held and (held[0][0].ledger_id != lsn.ledger_id or size + len(data) > SEGMENT_BYTES):
+                self._write(held, size)
+                held, size = [], 0
+            held.append((lsn, data))
+            size += len(data)
+        if held:
+            self._write(held, size)
+        self._say(Done(self._archived))
+        self._merge()
+
+    def _write(self, entries: list[tuple[LSN, bytes]], size: int) -> None:
+        began_s = time.monotonic()
+        raw, stored = self._writer.raw_bytes, self._writer.stored_bytes
+        for lsn, data in entries:
+            self._writer.add_bytes(lsn, data)
+        self._archived = self._writer.flush()
+        ledger_id = self._archived.ledger_id
+        self._written[ledger_id] = self._written.get(ledger_id, 0) + 1
+        stored = self._writer.stored_bytes - stored
+        self._say(Archived(self._archived, size, self._writer.raw_bytes - raw, stored))
+        self._stand_back(stored, began_s)
+
+    def _stage(self, part: StagedPart) -> None:
+        """Rows of a load; the entry that names them is written after them."""
+        self._writer.add_staged(part, self._paced(self._source.staged(part)))
+
+    def _paced(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces as fast as they may be written."""
+        for piece in pieces:
+            began_s = time.monotonic()
+            yield piece
+            self._say(Busy())
+            self._stand_back(len(piece), began_s)
+
+    def _stand_back(self, stored_bytes: int, began_s: float) -> None:
+        if not self._rate_bytes:
+            return
+        until_s = began_s + stored_bytes / self._rate_bytes
+        while (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, _BUSY_EVERY_S))
+            self._say(Busy())
+
+    def _merge(self) -> None:
+        """One ledger at a time: what is new in the log does not wait for long."""
+        open_id = self._archived.ledger_id
+        closed = [ledger_id for ledger_id in sorted(self._written) if ledger_id < open_id]
+        for ledger_id in closed:
+            if self._written.pop(ledger_id) > FEW:
+                try:
+                    merge_ledger(self._repository, self._log_id, ledger_id)
+                except (PlaceError, BackupError) as error:
+                    self._say(Remarked(f"segments of ledger {ledger_id} are not merged: {error}"))
+                return
+
+
+if __name__ == "__main__":
+    main()

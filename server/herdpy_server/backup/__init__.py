@@ -5,6 +5,6 @@ while others write it, ``log_part`` archives the log from there on, ``making`` p
 the manifest. ``child`` does all of that in a process of its own, which ``process`` starts and speaks with
 (``messages``). ``restoring`` makes a database of a backup again.
 
-The archive: ``archiver`` is the server's half, and ``archiver_child`` the process that writes the entries of one
-log (``archiver_messages``).
+The archive: ``archiver`` is the server's half; ``archiver_child`` is the process that writes the entries of
+one log (``archiver_messages``).
 """

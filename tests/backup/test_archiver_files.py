@@ -149,7 +149,8 @@ def messages(caplog: pytest.LogCaptureFixture, text: str) -> list[logging.LogRec
 async def test_everything_is_archived_and_another_archiver_goes_on(archived: Archived) -> None:
     archived.insert(20)
     async with archived.archiver() as archiver:
-        status = await archived.level(archiver)
+        await archived.level(archiver)
+        status = await until(archiver, lambda status: not status.is_late)
         assert (status.state, status.lag_s, status.lag_bytes, status.gaps) == ("archiving", 0.0, 0, 0)
         archived.insert(5)
         assert archiver.status().lag_bytes > 0

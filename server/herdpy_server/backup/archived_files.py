@@ -1,4 +1,4 @@
-"""A log in files that is archived; see ``archiver.ArchivedLog``, and ``replica`` for logs on bookies."""
+"""A log in files that is archived; see ``archiver.LogToArchive``, and ``replica`` for logs on bookies."""
 
 from __future__ import annotations
 

@@ -49,6 +49,8 @@ STALLED_AFTER_S = 300.0
 """A process that says nothing for so long is killed: a place that does not answer may hold it for ever."""
 _IDLE_S = 60.0
 _LATE_INTERVALS: Final = 3
+_LATE_LEAST_S: Final = 1.0
+"""The start of a process takes about so long; an archive with a shorter interval is not late for that."""
 _LINE_BYTES = 1 << 20
 _MODULE = "herdpy_server.backup.archiver_child"
 
@@ -71,7 +73,7 @@ class ArchiveSettings:
         return bool(self.url) and self.archive_interval_s > 0
 
 
-class ArchivedLog(Protocol):
+class LogToArchive(Protocol):
     """The log that is led here."""
 
     @property
@@ -170,7 +172,7 @@ class LogArchiver:
         self.settings = settings
         self._tablespace = tablespace
         self._url = shown_url(settings.url)
-        self._log: ArchivedLog | None = None
+        self._log: LogToArchive | None = None
         self._timeline: tuple[str | None, str | None] = (None, None)
         self._child: _Child | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -187,7 +189,7 @@ class LogArchiver:
 
     # Its life.
 
-    def start(self, log: ArchivedLog, parent_log: str | None = None, branched: str | None = None) -> None:
+    def start(self, log: LogToArchive, parent_log: str | None = None, branched: str | None = None) -> None:
         """Archive that log from now on.
 
         Args:
@@ -269,7 +271,7 @@ class LogArchiver:
             return 0
         return max(self._owed_bytes + log.written_bytes() - self._mark_bytes, 0)
 
-    def _is_level(self, log: ArchivedLog) -> bool:
+    def _is_level(self, log: LogToArchive) -> bool:
         return self._archived is not None and self._archived >= log.confirmed().lac
 
     def floor(self) -> LSN | None:
@@ -293,7 +295,7 @@ class LogArchiver:
 
     # Archiving.
 
-    async def _run(self, log: ArchivedLog) -> None:
+    async def _run(self, log: LogToArchive) -> None:
         loop = asyncio.get_running_loop()
         interval_s = self.settings.archive_interval_s
         idle_s = 0.0
@@ -325,13 +327,13 @@ class LogArchiver:
         if failure is None:
             if self._failure is not None:
                 logger.warning("the log is archived again", extra=self._extra())
-        elif str(failure) != str(self._failure):
+        elif self._failure is None or failure.kind != self._failure.kind:
             logger.error(
                 "the log is not archived, and is tried again", extra=self._extra(reason=str(failure))
             )
         self._failure = failure
 
-    async def _round(self, log: ArchivedLog) -> None:
+    async def _round(self, log: LogToArchive) -> None:
         """Archive what is confirmed now. _ArchiveFailedError: it is to be tried again."""
         if self._child is None:
             self._child = await _Child.started(self._start_message(log))
@@ -362,7 +364,7 @@ class LogArchiver:
             await self._end_child()
             raise _ArchiveFailedError("other", str(error)) from error
 
-    def _start_message(self, log: ArchivedLog) -> StartArchive:
+    def _start_message(self, log: LogToArchive) -> StartArchive:
         parent_log, branched = self._timeline
         return StartArchive(
             url=self.settings.url,
@@ -375,7 +377,7 @@ class LogArchiver:
             server=os.getpid(),
         )
 
-    def _opened(self, log: ArchivedLog, archived: LSN, gap_after: LSN | None) -> None:
+    def _opened(self, log: LogToArchive, archived: LSN, gap_after: LSN | None) -> None:
         if gap_after is not None:
             self._note_gap(gap_after, log.base)
         if self._archived is None:
@@ -384,7 +386,7 @@ class LogArchiver:
         closed = [one for one in log.ledgers() if one.closed and one.last > self._archived]
         self._owed_bytes = min(self._owed_bytes, sum(one.length for one in closed))
 
-    def _took(self, log: ArchivedLog, step: Archived) -> None:
+    def _took(self, log: LogToArchive, step: Archived) -> None:
         written = log.written_bytes()
         self._archived = max(step.lsn, self._archived or START)
         self._owed_bytes = max(self._owed_bytes + written - self._mark_bytes - step.log_bytes, 0)
@@ -401,13 +403,13 @@ class LogArchiver:
 
     # What operators are alarmed of.
 
-    async def _watch(self, log: ArchivedLog) -> None:
+    async def _watch(self, log: LogToArchive) -> None:
         interval_s = self.settings.archive_interval_s
         while True:
             await asyncio.sleep(min(interval_s / 4, 1.0))
             self._look(log)
 
-    def _look(self, log: ArchivedLog) -> None:
+    def _look(self, log: LogToArchive) -> None:
         if self._is_level(log):
             self._waits_since_s = self._progress_s = time.monotonic()
             self._archived_us = time.time_ns() // 1000
@@ -416,7 +418,7 @@ class LogArchiver:
             self._note_gap(self._archived, base)
             self._archived = base
         lag_s = self.lag_s
-        is_late = lag_s > _LATE_INTERVALS * self.settings.archive_interval_s
+        is_late = lag_s > max(_LATE_INTERVALS * self.settings.archive_interval_s, _LATE_LEAST_S)
         if is_late and not self._is_late:
             logger.error(
                 "the archive falls behind",

@@ -248,7 +248,7 @@ class Archiving:
         self._written[ledger_id] = self._written.get(ledger_id, 0) + 1
         stored = self._writer.stored_bytes - stored
         self._say(Archived(self._archived, size, self._writer.raw_bytes - raw, stored))
-        self._stand_back(stored, began_s)
+        self._pace(stored, began_s)
 
     def _stage(self, part: StagedPart) -> None:
         """Rows of a load; the entry that names them is written after them."""
@@ -260,9 +260,9 @@ class Archiving:
             began_s = time.monotonic()
             yield piece
             self._say(Busy())
-            self._stand_back(len(piece), began_s)
+            self._pace(len(piece), began_s)
 
-    def _stand_back(self, stored_bytes: int, began_s: float) -> None:
+    def _pace(self, stored_bytes: int, began_s: float) -> None:
         if not self._rate_bytes:
             return
         until_s = began_s + stored_bytes / self._rate_bytes

@@ -1,4 +1,4 @@
-"""The log of a replica that leads, as its archiver sees it (``archiver.ArchivedLog``). Beside ``served``."""
+"""The log of a replica that leads, as its archiver sees it (``archiver.LogToArchive``). Beside ``served``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which staged ledgers the entries of a log name.
 
-Above ``archive``; below whoever archives a log on bookies. Records are not decoded: a transaction in which no
+Above ``archive``; below what archives a log on bookies. Records are not decoded: a transaction in which no
 LoadBatch can begin is passed by as a whole, and of one that is cut into many entries nothing is held but the
 few bytes that the next step needs.
 """

@@ -510,7 +510,7 @@ class _Child:
 
 
 def shown_url(url: str) -> str:
-    """A URL without a user's name and password, and without what is asked of the place; a path as it is."""
+    """A URL without a user's name, password and options; a path as it is."""
     if "://" not in url:
         return url
     parts = urlsplit(url)

@@ -112,7 +112,7 @@ def _address(place: ArchivedPlace) -> LogAddress:
 
 
 class EntrySource(Protocol):
-    """A log, for who copies its entries."""
+    """A log whose entries are copied."""
 
     def state(self) -> LedgerListState:
         """The ledger list as it is now."""

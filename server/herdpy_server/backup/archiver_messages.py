@@ -1,7 +1,7 @@
 """What an archiving process and its server say to each other: JSON, a line for each message.
 
 ``archiver_child`` and ``archiver`` are the two ends. The first line is a :class:`StartArchive`: it may hold
-passwords, which are nobody's business who lists processes.
+passwords, which a list of processes is not to show.
 """
 
 from __future__ import annotations

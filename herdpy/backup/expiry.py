@@ -174,7 +174,8 @@ def plan_expiry(
     ]
     plan.backups.sort(key=lambda name: name[1], reverse=True)
     _plan_dropped(plan, state.files, choice.log)
-    plan.freed_bytes = sum(state.files.get(name, 0) for name in set(_all_files(plan, state)))
+    going = {name for name in _all_files(plan, state) if f"/{REMOVING}" not in name}
+    plan.freed_bytes = sum(state.files.get(name, 0) for name in going)
     return plan
 
 

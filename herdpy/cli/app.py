@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from herdpy.cli import admin, dev, drill, ledgers, snapshot, tablespaces
+from herdpy.cli import admin, backups, dev, drill, ledgers, snapshot, tablespaces
 from herdpy.cli.backup import backup_command
 from herdpy.cli.command_bulk import export_command, import_command
 from herdpy.cli.command_changes import changes_command
@@ -73,6 +73,11 @@ for _name, _command in snapshot.COMMANDS:
 _snapshots.command("list", help=_help(snapshot.list_command))(guarded(snapshot.list_command))
 _snapshots.command("rescue", help=_help(rescue_command))(guarded(rescue_command))
 app.add_typer(_snapshots, name="snapshot")
+
+_backups = typer.Typer(help=backups.HELP, no_args_is_help=True)
+for _name, _command in backups.COMMANDS:
+    _backups.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_backups, name="backups")
 
 _ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)
 for _name, _command in ledgers.COMMANDS:

@@ -18,7 +18,7 @@ import herdpy
 from herdpy.backup import pages
 from herdpy.backup.archive import entries_directory
 from herdpy.backup.errors import BackupError, RepositoryError
-from herdpy.backup.manifest import BackupManifest, backup_directory, read_catalog
+from herdpy.backup.manifest import BackupManifest, backup_directory, read_catalog, remove_backup_manifest
 from herdpy.backup.repository import Repository
 from herdpy.log.lsn import LSN
 from herdpy_server.backup import making as module
@@ -411,3 +411,33 @@ def test_nothing_is_left_open(database: Path, repository: Repository) -> None:
     assert len(os.listdir("/proc/self/fd")) <= len(before)
     assert not [one for one in threading.enumerate() if "backup" in one.name]
     assert LSN.parse(read_catalog(repository).backups[0].end) >= LSN(1, 0)
+
+
+def test_what_is_expired_meanwhile_is_noticed(database: Path, repository: Repository) -> None:
+    first = made(database, repository)
+    run(database, "INSERT INTO t VALUES (100001, 1, 'x')")
+    mark = f"{backup_directory(first.log_id, first.id)}/removing-{first.id}"
+    repository.write(mark, b"")
+    with pytest.raises(BackupError, match="expired meanwhile"):
+        made(database, repository)
+    assert [one.id for one in read_catalog(repository).backups] == [first.id]
+    repository.delete(mark)
+    assert made(database, repository).parent == first.id
+
+
+def test_what_was_broken_off_long_ago_is_not_built_on(
+    database: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expiry may remove it meanwhile."""
+    monkeypatch.setattr(pages, "PACK_BYTES", 1 << 15)
+    manifest = made(database, repository, "full")
+    remove_backup_manifest(repository, manifest.log_id, manifest.id)
+    monkeypatch.setattr(pages, "_INDEX_EVERY", 2)
+    command = [sys.executable, "-c", _KILLED, str(database), repository.url, "20"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    monkeypatch.setattr(module, "LEFTOVERS_UNTIL_S", -3600)
+    again = made(database, repository)
+    assert again.sources == (again.id,)
+    monkeypatch.undo()
+    remove_backup_manifest(repository, again.log_id, again.id)
+    assert len(made(database, repository).sources) > 1

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from herdpy._version import __version__
 from herdpy.backup.archive import segments
 from herdpy.backup.errors import BackupError, DamagedPartError
+from herdpy.backup.expiry import LEFTOVERS_UNTIL_S
 from herdpy.backup.manifest import (
     MANIFEST,
     BackupManifest,
@@ -25,9 +26,13 @@ from herdpy.backup.manifest import (
     LogRecord,
     TableCount,
     backup_directory,
+    begun_us,
+    is_backup_id,
     log_directory,
     new_backup_id,
     read_manifest,
+    remove_backup_manifest,
+    stays,
     write_log_record,
     write_manifest,
 )
@@ -176,6 +181,12 @@ class _Making:
         manifest = None if before is None else self._log_alone(before)
         manifest = manifest or self._with_image(earlier, before)
         write_manifest(self._repository, manifest)
+        if not stays(self._repository, manifest):
+            remove_backup_manifest(self._repository, self._log_id, manifest.id)
+            raise BackupError(
+                "earlier backups that this one needs were expired meanwhile",
+                hint="The same command makes one that does not need them.",
+            )
         return manifest
 
     def _newest(self, earlier: _Earlier) -> BackupManifest | None:
@@ -322,8 +333,9 @@ class _Making:
                 since = like.image.backup
             except DamagedPartError as error:
                 self._note(f"warning: {error}")
+        least_us = self._began_us - LEFTOVERS_UNTIL_S * 1_000_000  # what is older may be removed meanwhile
         for backup in earlier.unfinished:
-            if backup > since:
+            if backup > since and is_backup_id(backup) and begun_us(backup) > least_us:
                 try:
                     known = with_leftovers(self._repository, self._log_id, known, backup)
                 except DamagedPartError as error:

@@ -1,4 +1,7 @@
-"""One cluster of three servers and one bookie: the bookies' redundancy is not what is tested here."""
+"""One cluster of three servers and one bookie: the bookies' redundancy is not what is tested here.
+
+Its log is archived to `repository` beside it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tests.replica.replicas import assert_equal, await_leader, followers, run
 SETTINGS = {
     "storage.max_ledger_age_s": 1.0,  # so that there is soon something to be trimmed
     "storage.checkpoint_interval_s": 0.1,
+    "backup.archive_interval_s": 0.5,
     "storage.flashback_s": 0.0,  # it would keep what is to be trimmed
 }
 
@@ -20,7 +24,8 @@ SETTINGS = {
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """The cluster; each test leaves it with three servers that run, and tables of its own."""
     directory = tmp_path_factory.mktemp("replica") / "c"
-    with LocalCluster(directory, servers=3, bookies=1, server_settings=SETTINGS) as running:
+    settings = {**SETTINGS, "backup.url": str(directory.parent / "repository")}
+    with LocalCluster(directory, servers=3, bookies=1, server_settings=settings) as running:
         leader = await_leader(running)
         run(
             running,

@@ -100,6 +100,14 @@ class Repository:
             place.put_new(IDENTITY, msgspec.json.format(msgspec.json.encode(new)) + b"\n")
         return cls.open(url, key)
 
+    @staticmethod
+    def is_encrypted(url: str) -> bool | None:
+        """Whether the repository there is; None where there is none. RepositoryError; PlaceError."""
+        try:
+            return _identity(url, Place(url).read(IDENTITY)).encryption is not None
+        except FileNotFoundError:
+            return None
+
     def read(self, name: str) -> bytes:
         """The contents of a part.
 
@@ -133,7 +141,7 @@ class Repository:
         Place.below(self.place, directory).clear()
 
 
-def _codec(url: str, data: bytes, key: bytes | None) -> PartCodec:
+def _identity(url: str, data: bytes) -> _Identity:
     try:
         found = msgspec.json.decode(data, type=_Identity)
     except msgspec.MsgspecError as error:
@@ -142,6 +150,11 @@ def _codec(url: str, data: bytes, key: bytes | None) -> PartCodec:
         raise RepositoryError(
             f"{url} has format {found.format}, encryption {found.encryption}, which this HerdPy does not know"
         )
+    return found
+
+
+def _codec(url: str, data: bytes, key: bytes | None) -> PartCodec:
+    found = _identity(url, data)
     if found.encryption is None and key is not None:
         raise RepositoryError(f"{url} is not encrypted", hint="Leave out the key file, or use another place.")
     if found.encryption is not None and key is None:

@@ -16,21 +16,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import USAGE, CliError, interruptible, print_note
+from herdpy.cli.backup_servers import ServerBackup, back_up_all, back_up_one
+from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.extras import needed
-from herdpy.cli.output import Bar
+from herdpy.cli.output import Bar, write_document
+from herdpy.cli.snapshot import is_grpc_url
 from herdpy.cli.target import JsonOption, Place
 
 if TYPE_CHECKING:
     from herdpy.backup.manifest import BackupManifest
 
 _DEFAULT = "default"
+_JOBS = 2
 
 
 To = Annotated[
     str,
     typer.Option(
-        "--to", metavar="REPO", help="The repository: a directory, or a store such as s3://bucket/prefix."
+        "--to",
+        metavar="REPO",
+        help="The repository: a directory, or a store such as s3://bucket/prefix. A server writes there by"
+        " itself; without, it takes its own, backup.url.",
     ),
 ]
 Full = Annotated[
@@ -42,28 +48,43 @@ Incremental = Annotated[
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option("--key-file", help="The key that encrypts the repository: see herdpy backups key."),
+    typer.Option(
+        "--key-file",
+        help="The key that encrypts the repository: see herdpy backups key. A server has its own.",
+    ),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", min=1, max=64, help="Parts that are compressed and written at a time.")
+    int | None,
+    typer.Option("--jobs", min=1, max=64, help="Parts that are compressed and written at a time."),
 ]
 Rate = Annotated[
     str, typer.Option("--rate", metavar="SIZE", help="Bytes a second that are written at most: 20MB.")
 ]
 Tablespace = Annotated[
-    str, typer.Option("--tablespace", metavar="NAME", help="What the database is called in the repository.")
+    str,
+    typer.Option(
+        "--tablespace", metavar="NAME", help="Whose; of a directory, what it is called in the repository."
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="All tablespaces of a cluster.")]
+Ca = Annotated[Path | None, typer.Option("--ca", help="A PEM file with the CAs of the server's certificate.")]
+Patience = Annotated[
+    float, typer.Option("--patience", min=0.0, help="Seconds to try other nodes while nothing is done.")
 ]
 
 
 def backup_command(
     url: Place,
-    to: To,
+    to: To = "",
     full: Full = False,
     incremental: Incremental = False,
     key_file: KeyFile = None,
-    jobs: Jobs = 2,
+    jobs: Jobs = None,
     rate: Rate = "",
     tablespace: Tablespace = "",
+    every: All = False,
+    ca: Ca = None,
+    patience_s: Patience = 60.0,
     json: JsonOption = False,
 ) -> None:
     """Make a backup of a database, while it is used.
@@ -71,41 +92,78 @@ def backup_command(
     Without --full and --incremental, what changed since the newest backup in the repository, or all of it
     where there is none. A backup that was broken off is gone on with by the same command.
 
+    Servers make their backups themselves, by a process with low priority, and need a superuser or a role with
+    REPLICATION. In a cluster a follower does it where there is one. The password, where one is needed, is
+    taken from HERDPY_PASSWORD.
+
     \b
     Examples:
       herdpy backup ./flights --to ./backups
       herdpy backup ./flights --to s3://bucket/backups --key-file backup.key --rate 20MB
-      herdpy backup ./flights --to ./backups --full --jobs 4
+      herdpy backup grpc://127.0.0.1:8481 --to /srv/backups --full --jobs 4
+      herdpy backup herdpy://db1,db2,db3/ --all --to s3://bucket/backups
     """
     if full and incremental:
         raise CliError("--full and --incremental exclude each other", code=USAGE)
+    if every and tablespace:
+        raise CliError("--all and --tablespace exclude each other", code=USAGE)
+    scope = "full" if full else "increment" if incremental else "any"
     rate_bytes = _rate(rate)
+    if is_grpc_url(url) or target.parse(url, servers=True).is_remote:
+        if key_file is not None:
+            raise CliError(
+                "a server encrypts with its own key", hint="Set backup.key_file of the server.", code=USAGE
+            )
+        order = ServerBackup(url, to, scope, jobs or 0, rate_bytes, ca, patience_s)
+        _by_servers(order, tablespace, every=every, json=json)
+        return
+    if every or ca is not None:
+        raise CliError("--all and --ca are for servers", code=USAGE)
+    _show([_of_directory(url, to, key_file, scope, jobs or _JOBS, rate_bytes, tablespace or _DEFAULT)], json)
+
+
+def _of_directory(
+    url: str, to: str, key_file: Path | None, scope: str, jobs: int, rate_bytes: int, tablespace: str
+) -> dict[str, Any]:
+    if not to:
+        raise CliError("no repository is named", hint="Use --to REPO.", code=USAGE)
     found = target.existing(url)
     making: Any = needed("herdpy_server.backup.making")
-    with _translated(), interruptible():
+    with _translated(), interruptible(), Bar("Backing up", "MiB") as bar:
         repository = _repository(to, key_file)
-        order = making.directory_order(
-            found.path,
-            tablespace or _DEFAULT,
-            scope="full" if full else "increment" if incremental else "any",
-            jobs=jobs,
-            rate_bytes=rate_bytes,
-        )
-        with Bar("Backing up", "MiB") as bar:
 
-            def report(progress: Any) -> None:
-                done, total = progress.read_bytes, progress.total_bytes
-                bar.show(
-                    done, total or None, f"{done >> 20:,} MiB, {progress.stored_bytes >> 20:,} MiB written"
-                )
+        def report(progress: Any) -> None:
+            done, total = progress.read_bytes, progress.total_bytes
+            written = progress.stored_bytes >> 20
+            bar.show(done, total or None, f"{done >> 20:,} MiB, {written:,} MiB written")
 
-            manifest = making.make_backup(order, repository, report, print_note)
-            seconds = bar.seconds
-    facts = _facts(manifest) | {"repository": without_userinfo(to), "seconds": round(seconds, 3)}
+        order = making.directory_order(found.path, tablespace, scope=scope, jobs=jobs, rate_bytes=rate_bytes)
+        manifest = making.make_backup(order, repository, report, print_note)
+        seconds = bar.seconds
+    shown = needed("herdpy.log.place").without_userinfo(to)
+    return _facts(manifest) | {"repository": shown, "seconds": round(seconds, 3)}
+
+
+def _by_servers(order: ServerBackup, tablespace: str, *, every: bool, json: bool) -> None:
+    with interruptible():
+        if not every:
+            _show([back_up_one(order, tablespace)], json)
+            return
+        made, joined = back_up_all(order)
     if json:
-        sys.stdout.write(jsonlib.dumps(facts) + "\n")
+        write_document({"cluster": joined, "backups": made})
     else:
-        sys.stdout.write(_line(facts) + "\n")
+        for facts in made:
+            sys.stdout.write(_line(facts) + "\n")
+        if joined is not None:
+            sys.stdout.write(f"Backup {joined} of the cluster has them all.\n")
+    if joined is None:
+        raise typer.Exit(FAILED)
+
+
+def _show(found: list[dict[str, Any]], json: bool) -> None:
+    for facts in found:
+        sys.stdout.write((jsonlib.dumps(facts) if json else _line(facts)) + "\n")
 
 
 def _facts(manifest: BackupManifest) -> dict[str, Any]:
@@ -144,15 +202,6 @@ def _rate(text: str) -> int:
 def _repository(url: str, key_file: Path | None) -> Any:
     module: Any = needed("herdpy.backup.repository")
     return module.Repository.create(url, None if key_file is None else module.read_key(key_file))
-
-
-def without_userinfo(url: str) -> str:
-    """A URL as it may be shown: without a user and a password."""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        return url
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
 @contextmanager

@@ -63,7 +63,15 @@ def is_grpc_url(url: str) -> bool:
 
 
 def grpc_address(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, str]:
-    """The gRPC address that a URL leads to, and the tablespace that it names if ``tablespace`` does not.
+    """The first of ``grpc_addresses``."""
+    found, name = grpc_addresses(url, tablespace, ca)
+    return found[0], name
+
+
+def grpc_addresses(url: str, tablespace: str, ca: Path | None) -> tuple[list[GrpcAddress], str]:
+    """The gRPC addresses that a URL leads to, and the tablespace that it names if ``tablespace`` does not.
+
+    Nodes that follow come first. There is one address at least.
 
     Raises:
         CliError: the URL makes no sense, no server lets us in, or none knows a gRPC address.
@@ -73,7 +81,7 @@ def grpc_address(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddres
     place: Any = needed("herdpy.rpc.address").GrpcAddress
     if is_grpc_url(url):
         try:
-            return place.parse(url, password=os.environ.get(PASSWORD_VARIABLE), ca=ca), tablespace
+            return [place.parse(url, password=os.environ.get(PASSWORD_VARIABLE), ca=ca)], tablespace
         except ValueError as error:
             raise CliError(str(error), code=USAGE) from error
     try:
@@ -99,9 +107,10 @@ def grpc_address(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddres
             f"no server of tablespace {wanted} reports its gRPC endpoint",
             hint="Give a gRPC address: grpc://role@host:port.",
         )
-    host, _colon, port = found[0].rpartition(":")
+    parts = [one.rpartition(":") for one in found]
+    places = [replace(like, host=host.strip("[]"), port=int(port)) for host, _colon, port in parts]
     # A server that is alone serves what it has under any name.
-    return replace(like, host=host.strip("[]"), port=int(port)), tablespace if alone else wanted
+    return places, tablespace if alone else wanted
 
 
 def _own(asked: ServerSession) -> list[str]:

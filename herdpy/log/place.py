@@ -200,6 +200,15 @@ def _is_unfinished(name: str) -> bool:
     return base.startswith(".") and base.endswith(".new")
 
 
+def without_userinfo(url: str) -> str:
+    """A URL as it may be shown: without a user and a password."""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+
+
 def _protocols(fs: Any) -> tuple[str, ...]:
     known = fs.protocol
     return (known,) if isinstance(known, str) else tuple(known)

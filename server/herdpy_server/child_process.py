@@ -1,14 +1,19 @@
 """How a process that a server has started behaves: it ends with the server, and stands back behind it.
 
-Below everything: workers and publishing use it.
+Below everything: workers, publishing and backups use it. ``line_to`` is the server's end of the line to one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
 import signal
+import subprocess
+from asyncio.streams import FlowControlMixin
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -31,3 +36,22 @@ def lower_priority(niceness: int) -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_FIRST_KILLED)
+
+
+Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""A process's output, and its input."""
+_LINE_BYTES = 16 << 20
+
+
+@asynccontextmanager
+async def line_to(process: subprocess.Popen[bytes]) -> AsyncIterator[Line]:
+    """The line to a process whose input and output are pipes, for the loop's thread."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LINE_BYTES)
+    output, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+    feed, protocol = await loop.connect_write_pipe(FlowControlMixin, process.stdin)
+    try:
+        yield reader, asyncio.StreamWriter(feed, protocol, None, loop)
+    finally:
+        feed.close()
+        output.close()

@@ -22,7 +22,8 @@ from herdpy.backup.manifest import BackupManifest, backup_directory, read_catalo
 from herdpy.backup.repository import Repository
 from herdpy.log.lsn import LSN
 from herdpy_server.backup import making as module
-from herdpy_server.backup.making import Scope, directory_order, make_backup
+from herdpy_server.backup.making import directory_order, make_backup
+from herdpy_server.backup.messages import Scope
 from tests.support.backups import put_together
 
 _ROWS = 20_000

@@ -11,6 +11,7 @@ import pytest
 
 from herdpy.rpc import (
     admin_pb2_grpc,
+    backups_pb2_grpc,
     loads_pb2_grpc,
     logs_pb2_grpc,
     partitions_pb2,
@@ -44,6 +45,11 @@ def loads(channel: grpc.Channel) -> Any:
 def logs(channel: grpc.Channel) -> Any:
     """A stub."""
     return logs_pb2_grpc.LogsStub(channel)
+
+
+def backups(channel: grpc.Channel) -> Any:
+    """A stub."""
+    return backups_pb2_grpc.BackupsStub(channel)
 
 
 def basic(user: str, password: str = "") -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from herdpy._version import __version__
 from herdpy.backup.archive import segments
@@ -46,10 +46,12 @@ from herdpy.backup.pages import (
     write_map,
 )
 from herdpy.backup.repository import Repository
-from herdpy.log import LSN, LogTrimmedError
+from herdpy.log import LSN, START, LogTrimmedError
 from herdpy.log.detached import LogAddress, LogLedgers
 from herdpy_server.backup import image as images
+from herdpy_server.backup.beside import small_files
 from herdpy_server.backup.log_part import ArchivedLog, archive, continuous_end, crc_at, opened_log
+from herdpy_server.backup.messages import Scope
 from herdpy_server.backup.timeline import timeline_of
 from herdpy_server.tablespace import Directory
 
@@ -57,9 +59,6 @@ _TRIES = 10
 _LOOKED_BACK = 30
 _LOG_SHARE = 0.25
 """An increment is the log alone while the log since the image is no larger than that share of the image."""
-
-
-Scope = Literal["any", "full", "increment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +70,7 @@ class BackupOrder:
         log: where the log is; its ``log_id`` may be empty.
         scope: a ``full`` one, an ``increment`` to the newest one of this log, or ``any``: an increment
             where there is one to continue.
+        least: everything up to there is to be in it; what the log says is confirmed is in it anyway.
         parent, branched: of the log, if its database was restored from a position of another.
         jobs: how many parts are compressed and written at a time.
         rate_bytes: written in a second at most; 0: no limit.
@@ -81,6 +81,7 @@ class BackupOrder:
     log: LogAddress
     tablespace: str
     scope: Scope = "any"
+    least: LSN = START
     parent: str | None = None
     branched: str | None = None
     jobs: int = 2
@@ -125,7 +126,7 @@ def make_backup(
             repository,
             LogRecord(order.tablespace, log_id, _now_us(), order.parent, order.branched),
         )
-        made = _Making(order, repository, log, least, log_id, report, note)
+        made = _Making(order, repository, log, max(least, order.least), log_id, report, note)
         manifest = made.run()
     remove_indexes(repository, log_id, manifest.id)
     return manifest
@@ -313,6 +314,7 @@ class _Making:
             for chunk in image.chunks():
                 writer.feed(chunk)
             pages = writer.finish(backup)
+            self._limit.spend(0)  # wait for what the last parts have taken of the rate
         except BaseException:
             writer.abandon()
             raise
@@ -411,9 +413,3 @@ def directory_order(
         branched=branched,
         files=small_files(path),
     )
-
-
-def small_files(path: Path) -> dict[str, bytes]:
-    """What a database in a directory has beside its store and its log: the roles of a server alone."""
-    users = path / "users.json"
-    return {users.name: users.read_bytes()} if users.is_file() else {}

@@ -22,6 +22,7 @@ from herdpy_server.process.audit import AuditLog
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import GrpcServer, ServiceSettings
+from herdpy_server.serving.backups import BackupDefaults
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_sql.system.state import SettingRow
 
@@ -245,4 +246,17 @@ def service_settings(config: ServerConfig) -> ServiceSettings:
         tls_key=Path(tls.key) if tls.key else None,
         tls_client_ca=Path(tls.client_ca) if tls.client_ca and tls.client_certificate == "required" else None,
         tls_required=tls.required,
+        backups=backup_defaults(config),
+    )
+
+
+def backup_defaults(config: ServerConfig) -> BackupDefaults:
+    """What the section [backup] says of how backups are made."""
+    given = config.backup
+    return BackupDefaults(
+        url=given.url,
+        key_file=given.key_file,
+        jobs=given.jobs,
+        rate_bytes=given.rate_bytes,
+        niceness=given.niceness,
     )

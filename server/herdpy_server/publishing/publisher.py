@@ -18,14 +18,13 @@ import os
 import subprocess
 import sys
 import time
-from asyncio.streams import FlowControlMixin
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from herdpy.log.lsn import LSN
 from herdpy.log.published import Dated, Retention, SnapshotRef, choose
+from herdpy_server.child_process import Line, line_to
 from herdpy_server.publishing.messages import (
     At,
     Failed,
@@ -46,9 +45,6 @@ logger = logging.getLogger("herdpy.publishing")
 STALLED_AFTER_S = 900.0
 """A process that says nothing for so long is killed: a place that does not answer may hold it for ever."""
 
-_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-_LINE_BYTES = 16 << 20
 _MODULE = "herdpy_server.publishing.child"
 _SQLSTATES = {"store": "XX001", "place": "58030", "other": "58000"}
 
@@ -110,36 +106,22 @@ async def publish(
     command = [sys.executable, "-m", _MODULE, encode(start).decode()]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        async with _line_to(process) as line:
+        async with line_to(process) as line:
             return await _conversation(process, line, order, moment_of, decide, report)
     finally:
         process.kill()
         await asyncio.shield(asyncio.to_thread(process.wait))
 
 
-@asynccontextmanager
-async def _line_to(process: subprocess.Popen[bytes]) -> AsyncIterator[_Line]:
-    """Its output and its input."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LINE_BYTES)
-    output, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
-    feed, protocol = await loop.connect_write_pipe(FlowControlMixin, process.stdin)
-    try:
-        yield reader, asyncio.StreamWriter(feed, protocol, None, loop)
-    finally:
-        feed.close()
-        output.close()
-
-
 async def _conversation(
     process: subprocess.Popen[bytes],
-    line_to: _Line,
+    line_to_child: Line,
     order: Order,
     moment_of: MomentOf,
     decide: Decide,
     report: ReportProgress,
 ) -> Published:
-    output, answers = line_to
+    output, answers = line_to_child
     total = 0
     published: Published | None = None
     held: LSN | None = None

@@ -61,6 +61,7 @@ from herdpy_server.replica.leading import hand_over, lead, lead_on
 from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
 from herdpy_server.replica.seeding import NoDonorError, Seeded, SeedingFailedError
 from herdpy_server.replica.served import BookKeeperLogBackend, ServedReplica
+from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.logs import ServedLog
 from herdpy_server.serving.node import SeedingProgress
 from herdpy_server.serving.publishing import SnapshotPublishing
@@ -112,7 +113,9 @@ class Replica(ReplicaBase):
         self.election = host.coordination.election(info, candidate)
         backend = BookKeeperLogBackend(self)
         self.publishing = SnapshotPublishing(backend, host.node)
-        self.served = ServedReplica(self, ServedLog(backend, self.publishing.now))
+        self.served = ServedReplica(
+            self, ServedLog(backend, self.publishing.now), BackupMaking(backend, host.node)
+        )
         self.checker = ReplicaChecker(self, self.differs, self.differs_and_has_more)
         self.archiver = LogArchiver(host.archive, info.name)
         self.leader_tasks = LeaderTasks(self, self.hand_over, self.archiver.floor, self._fulfil_word)

@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.log import LedgerInfo, LogError
 from herdpy.log.bookkeeper import FollowedLog, ZnodeLedgerList
@@ -35,7 +37,9 @@ from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
 from herdpy_server.replica.lac_reports import reports_of
+from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.logs import (
+    BackupFacts,
     LogLease,
     LogPlace,
     NodePlace,
@@ -54,6 +58,7 @@ from herdpy_sql.errors import SqlError
 _LEASE_S = 60.0
 _LEADER_WAITS_S = 30.0
 """How long after a snapshot was due a leader lets followers do it."""
+_NO_SETTINGS = frozenset({"name", "uuid", "created_us", "dropped"})
 _LEASE = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
@@ -230,6 +235,16 @@ class BookKeeperLogBackend:
         finally:
             await log.close()
 
+    async def backup_facts(self) -> BackupFacts:
+        """See ``LogBackend``."""
+        replica = self._replica
+        settings = {name: value for name, value in asdict(replica.info).items() if name not in _NO_SETTINGS}
+        return BackupFacts(
+            reached=max(replica.log_end, replica.applied),
+            settings=settings,
+            zookeeper_access=self._host.zookeeper_access,
+        )
+
     # Its store.
 
     @property
@@ -261,9 +276,10 @@ _ROLES = {ReplicaState.LEADING: LEADER, ReplicaState.FOLLOWING: FOLLOWER}
 class ServedReplica:
     """See ``Served``."""
 
-    def __init__(self, replica: ReplicaBase, log: ServedLog) -> None:
+    def __init__(self, replica: ReplicaBase, log: ServedLog, backups: BackupMaking) -> None:
         self._replica = replica
         self.log = log
+        self.backups = backups
 
     def session(self) -> Session:
         """See ``Served``."""

@@ -12,7 +12,7 @@ import logging
 import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +20,27 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from herdpy.rpc import admin_pb2_grpc, loads_pb2_grpc, logs_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
+from herdpy.rpc import (
+    admin_pb2_grpc,
+    backups_pb2_grpc,
+    loads_pb2_grpc,
+    logs_pb2_grpc,
+    partitions_pb2_grpc,
+    snapshots_pb2_grpc,
+)
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authentication import Authority
 from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.roles.permissions import judge_table
 from herdpy_server.service.admin import AdminService
+from herdpy_server.service.backups import BackupsService
 from herdpy_server.service.gate import CALLER, HEALTH, REFLECTION, Callers, Gate
 from herdpy_server.service.loads import LoadsService
 from herdpy_server.service.logs import LogsService
 from herdpy_server.service.partitions import PartitionsService, Plans
 from herdpy_server.service.snapshots import SnapshotShelf, SnapshotsService
+from herdpy_server.serving.backups import BackupDefaults
 
 if TYPE_CHECKING:
     from herdpy_server.service.admin import NodeControl
@@ -98,8 +107,8 @@ class HealthService(health_pb2_grpc.HealthServicer):
 
 logger = logging.getLogger("herdpy.rpc")
 ADMIN, SNAPSHOTS, PARTITIONS = "herdpy.v1.Admin", "herdpy.v1.Snapshots", "herdpy.v1.Partitions"
-LOADS, LOGS = "herdpy.v1.Loads", "herdpy.v1.Logs"
-SERVICES = (ADMIN, LOADS, LOGS, PARTITIONS, SNAPSHOTS)
+LOADS, LOGS, BACKUPS = "herdpy.v1.Loads", "herdpy.v1.Logs", "herdpy.v1.Backups"
+SERVICES = (ADMIN, BACKUPS, LOADS, LOGS, PARTITIONS, SNAPSHOTS)
 _THREADS = 4
 _LAST_PATIENCE_S = 0.5  # for callers to take the error that ends their call
 _KEEPALIVE_MS = 30_000
@@ -119,6 +128,7 @@ class ServiceSettings:
         tls_certificate, tls_key: files in PEM form; with them every connection is TLS.
         tls_client_ca: certificates of clients must be signed by one of these; None asks for none.
         tls_required: refuse calls without TLS.
+        backups: how they are made where callers say nothing else.
     """
 
     address: str = "127.0.0.1"
@@ -132,6 +142,7 @@ class ServiceSettings:
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     tls_required: bool = False
+    backups: BackupDefaults = field(default_factory=BackupDefaults)
 
     def certificates(self) -> grpc.ServerCertificateConfiguration | None:
         """What TLS connections are made with; None without TLS. OSError when a file cannot be read."""
@@ -181,6 +192,7 @@ class GrpcServer:
             {
                 ADMIN: lambda caller: caller.is_superuser,
                 SNAPSHOTS: lambda caller: caller.replicates,
+                BACKUPS: lambda caller: caller.replicates,
                 PARTITIONS: lambda _caller: True,
                 LOADS: lambda _caller: True,
                 LOGS: lambda _caller: True,  # and what it does not tell everybody it judges by itself
@@ -198,6 +210,7 @@ class GrpcServer:
         self._tablespaces = tablespaces
         self._admin = AdminService(node, tablespaces, registry)
         self._logs = LogsService(tablespaces, self._callers, subscriptions)
+        self._backups = BackupsService(tablespaces, lambda: self.settings.backups)
         self._certificates: grpc.ServerCertificateConfiguration | None = None
         self._server: Any = None
 
@@ -229,6 +242,7 @@ class GrpcServer:
         partitions_pb2_grpc.add_PartitionsServicer_to_server(partitions, server)
         loads_pb2_grpc.add_LoadsServicer_to_server(self._loads, server)
         logs_pb2_grpc.add_LogsServicer_to_server(self._logs, server)
+        backups_pb2_grpc.add_BackupsServicer_to_server(self._backups, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, HEALTH, REFLECTION), server)
         self.load_tls()

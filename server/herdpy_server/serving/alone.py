@@ -25,12 +25,15 @@ from herdpy.log.published import choose, dated, load
 from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.backup.archived_files import ArchivedFiles
 from herdpy_server.backup.archiver import ArchiveSettings, LogArchiver
+from herdpy_server.backup.beside import small_files
 from herdpy_server.backup.timeline import timeline_of
 from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us
 from herdpy_server.publishing.snapshot import Moment, moment_of
+from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.logs import (
+    BackupFacts,
     LogLease,
     LogPlace,
     NodePlace,
@@ -206,6 +209,13 @@ class FileLogBackend:
         """See ``LogBackend``."""
         return await moment_of(self._log, self._log.state, lsn, now_us())
 
+    async def backup_facts(self) -> BackupFacts:
+        """See ``LogBackend``."""
+        reached, path = self._log.lac, self._database.path
+        files = await asyncio.to_thread(small_files, path)
+        parent, branched = await asyncio.to_thread(timeline_of, path)
+        return BackupFacts(reached=reached, files=files, parent=parent, branched=branched)
+
     # Its store.
 
     def use(self, give_up: Callable[[], object]) -> Callable[[], None]:
@@ -252,6 +262,7 @@ class ServedAlone:
     Attributes:
         publishing: publishes snapshots; to be started and closed by who has it.
         archiver: archives the log; to be started by :meth:`start_archive`, and closed.
+        backups: makes backups.
     """
 
     def __init__(
@@ -263,6 +274,7 @@ class ServedAlone:
         database.tablespace.facts_here = self._facts
         backend = FileLogBackend(name, database, publish, self.archiver)
         self.publishing = SnapshotPublishing(backend)
+        self.backups = BackupMaking(backend)
         self.log = ServedLog(backend, self.publishing.now)
 
     def start_archive(self) -> None:

@@ -12,11 +12,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention
 from herdpy.rpc.lac_reports import LacReport
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 from herdpy_server.cluster.layout import PublishedRecord
 from herdpy_server.publishing.publisher import Published, ReportProgress
 from herdpy_server.publishing.snapshot import Moment
@@ -133,6 +134,23 @@ class PublishingMutex(Protocol):
         """Let another take it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupFacts:
+    """What a backup has to have besides the store and the log; see ``BackupManifest`` and ``LogRecord``.
+
+    Attributes:
+        reached: what was answered here is up to there.
+        zookeeper_access: how ZooKeeper is talked to.
+    """
+
+    reached: LSN = START
+    settings: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    parent: str | None = None
+    branched: str | None = None
+    zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
+
+
 class LogBackend(Protocol):
     """Where a log has its ledgers, its leases, and the record of what is published.
 
@@ -210,6 +228,9 @@ class LogBackend(Protocol):
 
     async def moment(self, lsn: LSN) -> Moment:
         """What the log knows of ``lsn``."""
+
+    async def backup_facts(self) -> BackupFacts:
+        """What a backup of it has to have."""
 
     # Its store.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
+from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.logs import ServedLog
 from herdpy_server.sessions import Session
@@ -124,6 +125,10 @@ class Served(Protocol):
     @property
     def log(self) -> ServedLog:
         """Its log, for those who read it themselves."""
+
+    @property
+    def backups(self) -> BackupMaking:
+        """What makes backups of it here."""
 
     def session(self) -> Session:
         """A new session; of a replica that only follows it is a ``set_standby`` one. SqlError 57P03: there is

@@ -1,0 +1,187 @@
+"""Makes backups of a tablespace, on request or when one is due. Beside ``publishing``, above ``logs``.
+
+Any replica makes one: a follower does it where there is one, so that it costs the leader nothing. A process
+of its own reads the store and the log, and writes (``backup.process``). The log is kept as it is meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from herdpy.backup.errors import RepositoryError
+from herdpy.backup.manifest import BackupManifest
+from herdpy.backup.repository import read_key
+from herdpy.log.lsn import LSN, START
+from herdpy_server.backup.archiver_messages import ArchivedPlace
+from herdpy_server.backup.messages import MakingOrder, Scope
+from herdpy_server.backup.process import Note, Report, make
+from herdpy_server.serving.logs import LogBackend
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.backup")
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupDefaults:
+    """How backups are made where nothing else is said: the section ``backup`` of a server's configuration.
+
+    Attributes:
+        key_file: of repositories that are encrypted, and of new ones.
+    """
+
+    url: str = ""
+    key_file: str = ""
+    jobs: int = 2
+    rate_bytes: int = 0
+    niceness: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupRequest:
+    """One backup that is to be made.
+
+    Attributes:
+        url: the repository; empty: the default.
+        jobs, rate_bytes: see ``BackupOrder``; 0: the defaults.
+        reached: everything up to there is to be in it.
+    """
+
+    url: str = ""
+    scope: Scope = "any"
+    jobs: int = 0
+    rate_bytes: int = 0
+    reached: LSN = START
+
+
+class BackupMaking:
+    """Of one tablespace.
+
+    Args:
+        node: who makes them; empty: the server is alone.
+    """
+
+    def __init__(self, backend: LogBackend, node: str = "") -> None:
+        self._backend = backend
+        self._node = node
+
+    async def make(
+        self,
+        request: BackupRequest,
+        defaults: BackupDefaults,
+        report: Report = lambda _progress: None,
+        note: Note = lambda _text: None,
+    ) -> BackupManifest:
+        """Make a backup; when this returns it is there.
+
+        Raises:
+            SqlError: 55000, there is no repository, or its key is not the one; 57P03, the store cannot be
+                read now; 08001, ZooKeeper does not answer; as ``backup.process``.
+        """
+        url = request.url or defaults.url
+        if not url:
+            raise SqlError(
+                "55000",
+                "no repository of backups is named",
+                hint="Name one, or set backup.url of the server.",
+            )
+        async with self._backend.answering(), AsyncExitStack() as kept:
+            await self._keep_log(kept)
+            order = await self._order(url, request, defaults)
+            manifest = await self._with_store(order, defaults.niceness, report, note)
+        logger.info(
+            "backup made",
+            extra={
+                "tablespace": manifest.tablespace,
+                "backup": manifest.id,
+                "kind": manifest.kind,
+                "end": manifest.end,
+                "bytes": manifest.stored_bytes,
+                "seconds": round((manifest.finished_us - manifest.created_us) / 1e6, 3),
+            },
+        )
+        return manifest
+
+    async def _keep_log(self, kept: AsyncExitStack) -> None:
+        """Keep all of the log that is there now: an increment may be all of it."""
+        for left in reversed(range(_TRIES)):
+            base = await self._backend.base()
+            try:
+                await kept.enter_async_context(self._backend.keeping(base))
+            except SqlError:
+                if not left:
+                    raise
+                continue
+            if await self._backend.base() == base:
+                return
+        # What is trimmed meanwhile again and again makes the backup one of pages.
+
+    async def _order(self, url: str, request: BackupRequest, defaults: BackupDefaults) -> MakingOrder:
+        backend = self._backend
+        place, facts = await backend.place(), await backend.backup_facts()
+        return MakingOrder(
+            url=url,
+            key=await asyncio.to_thread(backup_key, defaults.key_file),
+            is_own=url == defaults.url,
+            store=str(backend.store),
+            log=ArchivedPlace(
+                tablespace=backend.tablespace,
+                log_id=place.log_id,
+                zookeeper=place.zookeeper,
+                ledgers_root=place.ledgers_root,
+                list_path=place.ledger_list,
+                password=place.password,
+                directory=place.directory,
+                zookeeper_access=facts.zookeeper_access,
+            ),
+            tablespace=backend.tablespace,
+            scope=request.scope,
+            least=max(request.reached, facts.reached),
+            parent=facts.parent,
+            branched=facts.branched,
+            jobs=request.jobs or defaults.jobs,
+            rate_bytes=request.rate_bytes or defaults.rate_bytes,
+            settings=facts.settings,
+            files=facts.files,
+            node=self._node,
+        )
+
+    async def _with_store(
+        self, order: MakingOrder, niceness: int, report: Report, note: Note
+    ) -> BackupManifest:
+        """Let a process work while the store stays where it is."""
+        task: asyncio.Task[BackupManifest] | None = None
+
+        def give_up() -> None:
+            if task is not None:
+                task.cancel()
+
+        leave = self._backend.use(give_up)
+        try:
+            task = asyncio.get_running_loop().create_task(make(order, niceness, report, note))
+            await asyncio.wait({task})
+            if task.cancelled():
+                raise self._backend.is_closing()
+            return task.result()
+        finally:
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+            leave()
+
+
+def backup_key(file: str) -> bytes | None:
+    """The key in a file; None when none is named. SqlError 55000: it cannot be read."""
+    if not file:
+        return None
+    try:
+        return read_key(Path(file))
+    except RepositoryError as error:
+        raise SqlError("55000", str(error)) from error
+    except OSError as error:
+        raise SqlError("55000", f"the key file of backups cannot be read: {error.strerror}") from error

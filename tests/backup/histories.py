@@ -200,9 +200,15 @@ class History:
         """The newest moment that is not after a position."""
         return next(one for one in reversed(self.moments) if one.lsn <= lsn)
 
-    def before(self, moment: Moment) -> Moment:
-        """The one before it."""
-        return self.moments[self.moments.index(moment) - 1]
+    def after(self, moment: Moment) -> Moment | None:
+        """The one after it; None: it is the last."""
+        number = self.moments.index(moment) + 1
+        return self.moments[number] if number < len(self.moments) else None
+
+    def since(self, lsn: LSN) -> list[Moment]:
+        """Those that are not before what was there at a position."""
+        before = [one for one in self.moments if one.lsn <= lsn]
+        return self.moments[max(len(before) - 1, 0) :]
 
     def wrong(self, connection: herdpy.Connection, moment: Moment) -> list[str]:
         """How a restored database differs from a moment, line by line."""

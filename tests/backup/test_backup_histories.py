@@ -62,7 +62,7 @@ def test_an_embedded_database(seed: int, tmp_path: Path) -> None:
         history.connection.close()
     assert LSN.parse(vault.manifests[-1]["end"]) >= history.moments[-1].lsn
     vault.verify()
-    drawn = [one for one in history.moments[:-1] if vault.has(one.lsn)]
+    drawn = [one for one in history.moments[:-1] if vault.has(one.lsn, one.lsn)]
     drawn = chance.sample(drawn, min(6, len(drawn)))
     check_restores(vault, history, tmp_path, drawn, history.moments[-1])
     early = history.moments[0].lsn

@@ -190,10 +190,16 @@ def test_what_is_archived_in_stretches_is_found_in_each(
     times = [one.timestamp_us for one in history.transactions]
     stretches = [range(history.count_at(a) + 1, history.count_at(b) + 1)
                  for a, b in ((first, whole[6]), (second, history.entries[-1].lsn))]  # fmt: skip
-    for number in (number for numbers in stretches for number in numbers):
+    for number in (number for numbers in stretches for number in numbers[:: len(numbers) // 2]):
         directory = tmp_path / f"before-{number}"
         restored(maker.repository, directory, RestoreTarget(before=f"commit-{number}"))
         check(directory, history, number - 1)
+    for at in (whole[6], second):
+        directory = tmp_path / f"position-{at.ledger_id}-{at.entry_id}"
+        restored(maker.repository, directory, RestoreTarget(lsn=at))
+        check(directory, history, history.count_at(at))
+    with pytest.raises(BackupError, match=f"leads to {whole[7]}|the archive ends at {whole[6]}"):
+        restored(maker.repository, tmp_path / "within", RestoreTarget(lsn=whole[7]))
     inside = times[stretches[0][0] - 1]
     restored(maker.repository, tmp_path / "at", RestoreTarget(time_us=inside))
     check(tmp_path / "at", history, max(n for n, one in enumerate(times, 1) if one <= inside))

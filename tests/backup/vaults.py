@@ -108,10 +108,11 @@ class Vault:
         json_too = () if code else ("--json",)
         return command_here("restore", self.url, directory, *json_too, *arguments, *self.more, code=code)
 
-    def has(self, *positions: LSN) -> bool:
-        """Whether one backup leads to all of these positions: between backups the log may be gone."""
+    def has(self, first: LSN, last: LSN, *, after_image: bool = False) -> bool:
+        """Whether one backup leads to these positions: between backups the log may be gone."""
         return any(
-            LSN.parse(one["lsn"]) <= min(positions) and max(positions) <= LSN.parse(one["end"])
+            (LSN.parse(one["lsn"]) < first if after_image else LSN.parse(one["lsn"]) <= first)
+            and last <= LSN.parse(one["end"])
             for one in self.manifests
         )
 
@@ -126,6 +127,8 @@ class Vault:
 
     def expire(self, last: int) -> None:
         """Keep the newest backups, and all that they need."""
+        if not self.manifests:
+            return
         expire(self.repository, Choice(KeepPolicy(last=last)))
         there = {one.id for one in read_catalog(self.repository).backups}
         self.manifests = [one for one in self.manifests if one["id"] in there]
@@ -153,7 +156,9 @@ def target(vault: Vault, history: History, moment: Moment) -> list[object]:
     ways: list[list[object]] = [["--to-lsn", moment.lsn]]
     if following is not None and vault.has(moment.lsn, following.lsn):
         ways.append(["--before-commit", chance.choice([following.name, following.lsn])])
-        if moment.after_us < following.before_us:
+        # An image of the moment itself may be newer than the time.
+        is_after = vault.has(moment.lsn, following.lsn, after_image=True)
+        if is_after and moment.after_us < following.before_us:
             between_us = chance.randrange(moment.after_us, following.before_us)
             ways.append(["--to-time", moment_text(between_us, chance.choice(ZONES))])
     return chance.choice(ways)

@@ -315,7 +315,10 @@ class _Restore:
     def _apply(self, store: Store, manifest: BackupManifest) -> AppliedLog:
         plan, progress = self._plan, self._options.progress
         total = sum(one.size_bytes for one in plan.segments) or None
-        entries = read_entries(self._repository, plan.log.log_id, manifest.image_lsn, manifest.image.crc)
+        upto = None if plan.stop.open_end else plan.stop.lsn
+        entries = read_entries(
+            self._repository, plan.log.log_id, manifest.image_lsn, manifest.image.crc, upto
+        )
         with contextlib.closing(entries):
             return apply_entries(
                 store,

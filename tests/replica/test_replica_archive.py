@@ -93,6 +93,7 @@ def test_a_new_leader_goes_on_where_the_archive_ends(cluster: LocalCluster) -> N
         cluster.start(leader)
     with opened(address_of(cluster)) as ledgers:  # what is archived is trimmed
         assert await_until(lambda: ledgers.state().base > START, PATIENCE_S)
+    run(cluster, await_leader(cluster), "DROP TABLE archived")
 
 
 def test_a_leader_that_was_paused_archives_nothing_wrong(cluster: LocalCluster) -> None:
@@ -110,6 +111,7 @@ def test_a_leader_that_was_paused_archives_nothing_wrong(cluster: LocalCluster) 
     await_archived(cluster, applied(cluster, new))
     with opened(address_of(cluster)) as ledgers:
         check(cluster, ledgers)
+    run(cluster, await_leader(cluster), "DROP TABLE paused")
 
 
 def test_rows_of_loads_are_archived_before_the_entry_that_names_them(cluster: LocalCluster) -> None:

@@ -9,7 +9,11 @@ from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.processes import without_followers
 from herdpy.drill.judging import Anomaly, Verdict
 
-TINY_LEDGERS = {"storage.max_ledger_age_s": 1.0, "storage.checkpoint_interval_s": 0.2}
+TINY_LEDGERS = {
+    "storage.max_ledger_age_s": 1.0,
+    "storage.checkpoint_interval_s": 0.2,
+    "storage.flashback_s": 0.0,
+}
 _LONGEST_AGE_S = 10.0
 _ROLLS = 3
 
@@ -62,7 +66,7 @@ class TrimAndSeed(Fault):
     def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         reason = first_reason(control, view.names("server"), "stop", "start")
-        return reason or without_followers(view) or ledgers_are_long(view)
+        return reason or without_followers(view) or ledgers_are_long(view) or past_is_kept(view)
 
     def prepare(self, control: ClusterControl, view: ClusterObserver) -> None:
         """See `Fault.prepare`: the log is kept for nobody who is away."""
@@ -107,6 +111,14 @@ def ledgers_are_long(view: ClusterObserver) -> str | None:
     if age_s is not None and float(age_s) <= _LONGEST_AGE_S:
         return None
     return f"ledgers last too long here: storage.max_ledger_age_s is {age_s}, not at most {_LONGEST_AGE_S:g}"
+
+
+def past_is_kept(view: ClusterObserver) -> str | None:
+    """The reason where the log is kept for longer than a drill, so that the past can be read."""
+    kept_s = float(view.setting("storage.flashback_s") or 0)
+    if kept_s <= _LONGEST_AGE_S:
+        return None
+    return f"the log is kept too long here: storage.flashback_s is {kept_s:g}, not at most {_LONGEST_AGE_S:g}"
 
 
 def ledger_of(position: str) -> int:

@@ -23,6 +23,7 @@ from herdpy_server.sessions.plans import Prepared, PreparedStatement, no_stateme
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.request_ids import request_function
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.undropping import undrop_table
 from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.cluster import no_cluster
 from herdpy_sql.clock import Clock
@@ -61,6 +62,7 @@ from herdpy_sql.plan import (
     SetConstraints,
     SetSetting,
     ShowSetting,
+    UndropTable,
     Vacuum,
 )
 
@@ -557,6 +559,7 @@ CONTROLS: Mapping[type[Plan], Control] = {
     Explain: explain,
     LockTablePlan: lock_table,
     RequestFunction: request_function,
+    UndropTable: undrop_table,
     Execute: execute_prepared,
     DeclareCursor: declare_cursor,
     Fetch: fetch,

@@ -112,11 +112,11 @@ async def past_state(block: TransactionBlock, moment: AsOf) -> PastState:
     began = now_us()
     clock = Clock(began, began, block.settings.zone)
     target = resolved(moment, clock, tablespace.store.applied)
-    await _until_applied(block)
+    await until_applied(block)
     return await made(block, lambda: tablespace.past.at(target, block.waits.check))
 
 
-async def _until_applied(block: TransactionBlock) -> None:
+async def until_applied(block: TransactionBlock) -> None:
     """What has its place in the log may be older than the moment: wait until it is certain."""
     tablespace = block.tablespace
     pending = tablespace.durable_of(tablespace.store.memory.newest_token)

@@ -67,7 +67,7 @@ Observer = Callable[[str, float, int, BaseException | None], object]
 log included), its rows (returned or changed; -1: neither), and its error if it failed."""
 
 _ROLES = ("ROLE", "GRANT", "REVOKE", "REASSIGN", "DROP OWNED", "ALTER DEFAULT")
-_DDL = ("CREATE", "ALTER", "DROP", "COMMENT", "REINDEX", "SELECT INTO")
+_DDL = ("CREATE", "ALTER", "DROP", "COMMENT", "REINDEX", "SELECT INTO", "UNDROP")
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"})
 
 

@@ -24,6 +24,7 @@ from herdpy_sql.execute.define import CreateIndexPlan
 from herdpy_sql.execute.insert import InsertSelectPlan
 from herdpy_sql.execute.query import AggregatePlan, SelectPlan
 from herdpy_sql.execute.references import ReferringChange, ReferringInsert
+from herdpy_sql.execute.undrop import UndropTablePlan
 
 if TYPE_CHECKING:
     from herdpy_server.store import Mark, Workspace
@@ -38,7 +39,15 @@ _LOOKS = 3
 """Times that a loop over rows looks in before the clock is asked: once for every 1,024 rows, and at each
 beginning."""
 
-STEPPED = (InsertSelectPlan, ReferringInsert, MergePlan, CreateIndexPlan, AlterTablePlan, ReindexPlan)
+STEPPED = (
+    InsertSelectPlan,
+    ReferringInsert,
+    MergePlan,
+    CreateIndexPlan,
+    AlterTablePlan,
+    ReindexPlan,
+    UndropTablePlan,
+)
 """Plans that always run in slices where others wait for the loop."""
 
 LIMITED: frozenset[type[Plan]] = frozenset(

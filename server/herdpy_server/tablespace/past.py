@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -303,8 +303,8 @@ class Past:
 
     # Tables that were dropped.
 
-    async def last_drop(self, schema: str, name: str, check: Callable[[], None]) -> Drop | None:
-        """The newest drop of a table of that name, of those that are kept; None: there is none.
+    async def last_drop(self, names: Collection[tuple[str, str]], check: Callable[[], None]) -> Drop | None:
+        """The newest drop that is kept of a table of one of these (schema, name); None: there is none.
 
         SqlError as :meth:`at`.
         """
@@ -321,7 +321,7 @@ class Past:
                     for record in one.records:
                         if isinstance(record, DropTable):
                             table = before.tables.get(record.table_id)
-                            if table is not None and (table.schema, table.name) == (schema, name):
+                            if table is not None and (table.schema, table.name) in names:
                                 drop = Drop(TransactionPlace(lsn, nth), one.timestamp_us, table)
                         if type(record) in DEFINING:
                             catalog = defined(catalog, record)

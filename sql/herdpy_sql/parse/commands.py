@@ -277,6 +277,14 @@ def _truncate(cursor: TokenCursor) -> Command:
     return Command("TRUNCATE", options=tuple(options), names=names)
 
 
+def _undrop(cursor: TokenCursor) -> Command:
+    if not cursor.accept("TABLE"):
+        raise cursor.fail()
+    name = cursor.qualified_name()
+    renamed = cursor.name() if cursor.accept("RENAME", "TO") else ""
+    return Command("UNDROP TABLE", argument=renamed, names=(name,))
+
+
 def _lock(cursor: TokenCursor) -> Command:
     cursor.accept("TABLE")
     names = cursor.qualified_names()
@@ -478,6 +486,7 @@ _PARSERS = {
     "RESET": _reset,
     "SHOW": _show,
     "CHECKPOINT": _checkpoint,
+    "UNDROP": _undrop,
     "EXPLAIN": _explain,
     "DROP": _drop,
     "TRUNCATE": _truncate,

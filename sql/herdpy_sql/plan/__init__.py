@@ -39,6 +39,7 @@ from herdpy_sql.plan.commands import (
     SetConstraints,
     SetSetting,
     ShowSetting,
+    UndropTable,
     Vacuum,
 )
 from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
@@ -80,6 +81,7 @@ __all__ = [
     "SetSetting",
     "ShowSetting",
     "SourceChanged",
+    "UndropTable",
     "Vacuum",
     "prepare",
 ]

@@ -277,6 +277,16 @@ class Execute(ControlPlan):
 
 
 @dataclass(frozen=True)
+class UndropTable(ControlPlan):
+    """UNDROP TABLE: ``schema`` is None where it is looked for along the path; ``renamed`` "" for its name."""
+
+    schema: str | None
+    name: str
+    renamed: str
+    tag = "UNDROP TABLE"
+
+
+@dataclass(frozen=True)
 class Deallocate(ControlPlan):
     """DEALLOCATE name; None for ALL."""
 
@@ -608,6 +618,7 @@ _PLANS: dict[str, Callable[[Command], Plan]] = {
     "SHOW": lambda command: ShowSetting(command.argument),
     "SET CONSTRAINTS": _set_constraints,
     "CHECKPOINT": lambda command: Checkpoint(),
+    "UNDROP TABLE": lambda command: UndropTable(*command.names[0], command.argument),
     "PREPARE": _prepared,
     "EXECUTE": lambda command: Execute(command.argument, command.inner),
     "DEALLOCATE": lambda command: Deallocate(_named(command)),

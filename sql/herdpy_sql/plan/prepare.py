@@ -203,7 +203,7 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
         return command_plan(command)
     if command.name in _OF_TABLES:
         return _OF_TABLES[command.name](command, catalog)
-    if command.names and command.name != "SET CONSTRAINTS":
+    if command.names and command.name not in {"SET CONSTRAINTS", "UNDROP TABLE"}:
         return drop(command, catalog)
     if command.name == "DECLARE":
         assert command.inner is not None

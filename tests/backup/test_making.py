@@ -243,6 +243,7 @@ def test_every_answered_commit_of_a_killed_process_is_in_the_backup(
     assert found == _numbers(path)  # as recovery finds it
 
 
+@pytest.mark.soak
 def test_two_backups_at_once(
     database: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +270,7 @@ def test_two_backups_at_once(
         assert contents(put_together(repository, one, tmp_path / one.id)) == contents(database)
 
 
+@pytest.mark.soak
 def test_an_image_that_the_log_does_not_continue_is_taken_again(
     database: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +11,12 @@ from typing import Any
 
 import grpc
 import pytest
+from typer.testing import CliRunner
 
 import herdpy
 from herdpy.backup.manifest import BackupManifest, read_catalog, read_cluster
 from herdpy.backup.repository import Repository, new_key_file, read_key
+from herdpy.cli.app import app
 from herdpy.rpc import backups_pb2
 from tests.service.calls import TIMEOUT_S, backups, basic, refused
 from tests.support.backups import put_together
@@ -67,16 +66,12 @@ def make(channel: grpc.Channel, **request: Any) -> Any:
     return last.done
 
 
-def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "herdpy.cli", "backup", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
+def command(*arguments: object, code: int = 0) -> Any:
+    """``herdpy backup``, in this process."""
+    done = CliRunner().invoke(app, ["backup", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.stdout + done.stderr
     return done
 
 

@@ -241,6 +241,7 @@ class BookKeeperLogBackend:
         settings = {name: value for name, value in asdict(replica.info).items() if name not in _NO_SETTINGS}
         return BackupFacts(
             reached=max(replica.log_end, replica.applied),
+            durable=START if replica.opened is None else replica.opened.store.durable,
             settings=settings,
             zookeeper_access=self._host.zookeeper_access,
         )

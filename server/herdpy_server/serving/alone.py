@@ -211,10 +211,10 @@ class FileLogBackend:
 
     async def backup_facts(self) -> BackupFacts:
         """See ``LogBackend``."""
-        reached, path = self._log.lac, self._database.path
+        reached, durable, path = self._log.lac, self._database.store.durable, self._database.path
         files = await asyncio.to_thread(small_files, path)
         parent, branched = await asyncio.to_thread(timeline_of, path)
-        return BackupFacts(reached=reached, files=files, parent=parent, branched=branched)
+        return BackupFacts(reached=reached, durable=durable, files=files, parent=parent, branched=branched)
 
     # Its store.
 

@@ -19,12 +19,14 @@ from herdpy.log.lsn import LSN, START
 from herdpy_server.backup.archiver_messages import ArchivedPlace
 from herdpy_server.backup.messages import MakingOrder, Scope
 from herdpy_server.backup.process import Note, Report, make
-from herdpy_server.serving.logs import LogBackend
+from herdpy_server.cluster.errors import PositionTrimmedError
+from herdpy_server.serving.logs import BackupFacts, LogBackend
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.backup")
 
-_TRIES = 5
+_TRIES = 4
+_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +93,9 @@ class BackupMaking:
                 hint="Name one, or set backup.url of the server.",
             )
         async with self._backend.answering(), AsyncExitStack() as kept:
-            await self._keep_log(kept)
-            order = await self._order(url, request, defaults)
+            facts = await self._backend.backup_facts()
+            await self._keep_log(kept, facts.durable)
+            order = await self._order(url, request, defaults, facts)
             manifest = await self._with_store(order, defaults.niceness, report, note)
         logger.info(
             "backup made",
@@ -107,23 +110,29 @@ class BackupMaking:
         )
         return manifest
 
-    async def _keep_log(self, kept: AsyncExitStack) -> None:
-        """Keep all of the log that is there now: an increment may be all of it."""
+    async def _keep_log(self, kept: AsyncExitStack, durable: LSN) -> None:
+        """Keep all of the log that is there now, as an increment may be all of it; at least what is after
+        ``durable``, as an image is.
+
+        What is trimmed all the same makes the backup one of pages.
+        """
         for left in reversed(range(_TRIES)):
-            base = await self._backend.base()
+            base = await self._backend.base() if left else durable
             try:
                 await kept.enter_async_context(self._backend.keeping(base))
-            except SqlError:
-                if not left:
-                    raise
-                continue
-            if await self._backend.base() == base:
                 return
-        # What is trimmed meanwhile again and again makes the backup one of pages.
+            except PositionTrimmedError as error:  # it is being trimmed
+                if not left:
+                    raise SqlError(
+                        "57P03", f"the log is trimmed too fast: {error}", hint="Try again."
+                    ) from error
+            await asyncio.sleep(_AGAIN_S)
 
-    async def _order(self, url: str, request: BackupRequest, defaults: BackupDefaults) -> MakingOrder:
+    async def _order(
+        self, url: str, request: BackupRequest, defaults: BackupDefaults, facts: BackupFacts
+    ) -> MakingOrder:
         backend = self._backend
-        place, facts = await backend.place(), await backend.backup_facts()
+        place = await backend.place()
         return MakingOrder(
             url=url,
             key=await asyncio.to_thread(backup_key, defaults.key_file),

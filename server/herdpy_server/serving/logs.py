@@ -140,10 +140,12 @@ class BackupFacts:
 
     Attributes:
         reached: what was answered here is up to there.
+        durable: the store has that on the disk.
         zookeeper_access: how ZooKeeper is talked to.
     """
 
     reached: LSN = START
+    durable: LSN = START
     settings: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     parent: str | None = None

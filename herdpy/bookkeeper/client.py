@@ -496,6 +496,17 @@ class BookKeeper:
         """Call back on the loop whenever a bookie comes, goes or becomes read-only, until cancelled."""
         return self._open_parts().registry.on_change(callback)
 
+    async def raise_ledger_ids(self, above: int) -> None:
+        """See to it that new ledgers, of all clients, have ids above this one; nothing where they have.
+
+        Java's clients learn of it when they start.
+
+        Raises:
+            MetadataError: the cluster's layout has no such ids.
+            ZooKeeperUnavailableError: ZooKeeper did not answer; it may be done again.
+        """
+        await self._open_parts().store.raise_ids_above(above)
+
     @property
     def znodes(self) -> Znodes:
         """The client's ZooKeeper session, for an application's own znodes (a ledger list, an election)."""

@@ -6,6 +6,9 @@ or servers. Rows go over as Arrow batches, a few thousand at a time.
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from herdpy.cli import schema, target
-from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.errors import USAGE, CliError, print_note
 from herdpy.cli.extras import needed
-from herdpy.cli.output import Bar
+from herdpy.cli.output import Bar, write_document
+from herdpy.cli.restore_order import RestoreOrder
 
 _FETCH_ROWS = 50_000
 _MISSING = {"42P01": "table or sequence", "42704": "type", "3F000": "schema"}
@@ -192,3 +196,50 @@ def _continue_sequences(origin: Any, connection: Any, text: Any, sought: NewName
         with connection.execute("SELECT pg_get_serial_sequence($1, $2)", (str(sought), column)) as cursor:
             (new,) = cursor.fetchone()
         connection.execute("SELECT setval($1::regclass, $2, $3)", (new, value, called)).close()
+
+
+# The command.
+
+
+def restore(
+    order: RestoreOrder,
+    plan: Any,
+    to: str,
+    table: str,
+    as_name: str,
+    scratch: Path | None,
+    *,
+    foreign_keys: bool,
+) -> None:
+    """Restore into a directory, which goes afterwards unless it is ``scratch``, and bring the table over."""
+    living = target.existing(to, servers=True)
+    sought = new_name(table, as_name)
+    check_free(living, sought)
+    own = scratch is None
+    place = Path(tempfile.mkdtemp(prefix="herdpy-restore-")) if scratch is None else scratch
+    place = place.expanduser().absolute()
+    try:
+        lsn = _restored_before(plan, place)
+        if lsn is None:
+            lsn = str(order.make(plan, place)[0].lsn)
+        with Bar("Copying") as bar:
+            rows = copy_table(place, table, living, sought, foreign_keys=foreign_keys, bar=bar)
+            seconds = bar.seconds
+    finally:
+        if own:
+            shutil.rmtree(place, ignore_errors=True)
+    facts = {"table": str(sought), "rows": rows, "lsn": lsn, "seconds": round(seconds, 3)}
+    if order.json:
+        write_document(facts)
+    else:
+        sys.stdout.write(f"{sought} has the {rows:,} rows that {table} had at {lsn}.\n")
+
+
+def _restored_before(plan: Any, place: Path) -> str | None:
+    """The position of a directory where an earlier command has restored the same; None: it is not that."""
+    found = needed("herdpy_server.backup.timeline").read_restored(place)
+    same = (plan.log.log_id, str(plan.stop.lsn), plan.stop.take)
+    if found is None or (found.parent, found.branched, found.transactions) != same:
+        return None
+    print_note(f"{place} is as of {found.branched} already.")
+    return str(found.branched)

@@ -159,3 +159,28 @@ def test_without_answers_there_is_no_id_and_nothing_in_doubt(world: ModelWorld) 
         assert unanswered.value.outcome is Outcome.NOT_DONE
 
     world.run(program)
+
+
+@pytest.mark.parametrize("floor", [5, 2**31, 7_000_000_000])
+def test_ids_are_raised_for_all_clients(world: ModelWorld, floor: int) -> None:
+    async def program() -> None:
+        one = LedgerIdGenerator(await world.client(), "/ledgers", Scheme.LONG)
+        other = LedgerIdGenerator(await world.client(), "/ledgers", Scheme.LONG)
+        assert await one.next() < await other.next() < floor
+        await one.raise_above(floor)
+        high = (floor >> 32) + 1
+        assert [await other.next(), await one.next()] == [high << 32, (high << 32) + 1]
+        await other.raise_above(floor)
+        assert await one.next() == (high << 32) + 3  # one was looked at
+
+    world.run(program)
+
+
+def test_ids_that_the_layout_does_not_have_are_refused(world: ModelWorld) -> None:
+    async def program() -> None:
+        znodes = await world.client()
+        for scheme, floor in ((Scheme.FLAT, 2**31), (Scheme.LONG, 2**63 - 1)):
+            with pytest.raises(MetadataError, match="has no ledger ids above"):
+                await LedgerIdGenerator(znodes, "/ledgers", scheme).raise_above(floor)
+
+    world.run(program)

@@ -12,7 +12,8 @@ import pytest
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica import placed
 from herdpy_server.replica.host import Host, NodeThreads
-from herdpy_server.replica.placed import MARKER, PlacedReplicas, Removal
+from herdpy_server.replica.placed import PlacedReplicas, Removal
+from herdpy_server.tablespace.directory import REPLICA_MARKER
 
 NEW = TablespaceInfo(name="herdpy", uuid="new")
 
@@ -45,7 +46,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A replica of another tablespace of the name, which has something."""
     path = tmp_path / "tablespaces" / "herdpy"
     (path / "store").mkdir(parents=True)
-    (path / MARKER).write_text("old\n")
+    (path / REPLICA_MARKER).write_text("old\n")
     (path / "store" / "data.mdb").write_text("rows")
     monkeypatch.setattr(placed, "position_of", lambda _store: (3, 7))
     return path
@@ -55,17 +56,17 @@ def test_what_this_cluster_does_not_know_is_set_aside(tmp_path: Path, there: Pat
     make_room(tmp_path, set())
     (kept,) = (tmp_path / "kept").iterdir()
     assert (kept / "store" / "data.mdb").read_text() == "rows"
-    assert [one.name for one in there.iterdir()] == [MARKER]
-    assert (there / MARKER).read_text() == "new\n"
+    assert [one.name for one in there.iterdir()] == [REPLICA_MARKER]
+    assert (there / REPLICA_MARKER).read_text() == "new\n"
 
 
 def test_what_was_dropped_goes(tmp_path: Path, there: Path) -> None:
     make_room(tmp_path, {"old"})
     assert not (tmp_path / "kept").exists()
-    assert [one.name for one in there.iterdir()] == [MARKER]
+    assert [one.name for one in there.iterdir()] == [REPLICA_MARKER]
 
 
 def test_its_own_stays(tmp_path: Path, there: Path) -> None:
-    (there / MARKER).write_text("new\n")
+    (there / REPLICA_MARKER).write_text("new\n")
     make_room(tmp_path, set())
     assert (there / "store" / "data.mdb").read_text() == "rows"

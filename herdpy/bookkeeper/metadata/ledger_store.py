@@ -77,7 +77,7 @@ class LedgerIdGenerator:
         self._root = root.rstrip("/")
         self._short = self._root if scheme is Scheme.FLAT else f"{self._root}/idgen"
         self._long = None if scheme is Scheme.FLAT else f"{self._root}/idgen-long"
-        self._moved: bool | None = None
+        self._moved = False
         self._patience_s = patience_s
 
     async def next(self) -> int:
@@ -92,7 +92,7 @@ class LedgerIdGenerator:
             if number is None:
                 raise MetadataError(f"the flat layout at {self._root} has no ledger ids left")
             return number
-        if self._moved is None:
+        if not self._moved:  # somebody else may have moved on since
             self._moved = await self._znodes.exists(self._long) is not None
         if not self._moved:
             number = await self._number(self._short, make_parents=True)
@@ -101,6 +101,20 @@ class LedgerIdGenerator:
             await self._make_directory(self._long)
             self._moved = True
         return await self._next_long(self._long)
+
+    async def raise_above(self, floor: int) -> None:
+        """See to it that ids are above ``floor`` from now on; nothing where they are.
+
+        Raises:
+            MetadataError: there are no such ids (flat scheme, 63 bits).
+            ZooKeeperUnavailableError: ZooKeeper did not answer; it may be done again.
+        """
+        if await self.next() > floor:
+            return
+        high = (floor >> 32) + 1
+        if self._long is None or high > _MAX_HIGH:
+            raise MetadataError(f"the layout at {self._root} has no ledger ids above {floor}")
+        await self._make_directory(f"{self._long}/HOB-{high:010d}")
 
     async def _next_long(self, directory: str) -> int:
         for _ in range(_MAX_ROUNDS):
@@ -320,6 +334,10 @@ class LedgerStore:
             return _versioned(await self._znodes.get(self._paths.path(ledger_id)), ledger_id)
         except NoNodeError:
             raise NoSuchLedgerError(ledger_id=ledger_id) from None
+
+    async def raise_ids_above(self, floor: int) -> None:
+        """See ``LedgerIdGenerator.raise_above``."""
+        await self._ids.raise_above(floor)
 
     async def remade(self, ledger_id: int, bookie_ids: Iterable[str]) -> frozenset[str]:
         """Those of these bookies that began with empty disks after the ledger was made.

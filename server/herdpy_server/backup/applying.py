@@ -84,8 +84,9 @@ def apply_entries(
         if done.raw_bytes - reported >= _REPORT_BYTES:
             reported = done.raw_bytes
             progress(done)
-    # Rows that loads staged are in the state now; the new log names none of those ledgers.
-    store.log_trimmed(store.applied)
+    # Rows that loads staged are in the state now. Their ledgers are not the new log's: it would delete them.
+    if store.log_trimmed(store.applied):
+        store.flush(always=True)
     store.flush()
     done.lsn = store.applied
     progress(done)

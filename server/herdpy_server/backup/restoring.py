@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import msgspec
@@ -82,6 +83,8 @@ class RestoreReport:
         tables, rows: in the database.
         compared: positions where the log says what the tables were, and they were that.
         notes: what went otherwise than planned.
+        files: small files beside the store.
+        settings: of the tablespace, as the backup has them.
     """
 
     directory: Path
@@ -99,6 +102,8 @@ class RestoreReport:
     rows: int = 0
     compared: list[LSN] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -161,9 +166,44 @@ def restore(
     if Directory(directory).exists() and scratch.exists():
         return _finished(directory, scratch)
     check_room(directory, frozenset({SCRATCH, RESTORED, USERS}))
+    with restored_store(repository, plan, scratch, options) as (report, store):
+        seed(
+            directory,
+            store / "data.mdb",
+            report.lsn,
+            log_id=report.log_id,
+            files={RESTORED: restored_as(repository, report).encode(), **report.files},
+            checked=True,
+        )
+    return report
+
+
+@contextlib.contextmanager
+def restored_store(
+    repository: Repository, plan: RestorePlan, scratch: Path, options: RestoreOptions
+) -> Iterator[tuple[RestoreReport, Path]]:
+    """A store that is whole and closed, in directory ``scratch``, which goes when the block ends well.
+
+    Raises: as ``restore``.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
     with _locked(scratch):
-        return _Restore(repository, plan, directory, options).run()
+        report = _Restore(repository, plan, scratch, options).run()
+        yield report, scratch / "store"
+        shutil.rmtree(scratch)
+
+
+def restored_as(repository: Repository, report: RestoreReport) -> Restored:
+    """What the file ``RESTORED`` says of it."""
+    return Restored(
+        report.log_id,
+        report.parent,
+        str(report.lsn),
+        report.transactions,
+        repository.id,
+        report.backup,
+        time.time_ns() // 1000,
+    )
 
 
 def _finished(directory: Path, scratch: Path) -> RestoreReport:
@@ -192,13 +232,12 @@ def _locked(scratch: Path) -> Iterator[None]:
 
 class _Restore:
     def __init__(
-        self, repository: Repository, plan: RestorePlan, directory: Path, options: RestoreOptions
+        self, repository: Repository, plan: RestorePlan, scratch: Path, options: RestoreOptions
     ) -> None:
         self._repository = repository
         self._plan = plan
-        self._directory = directory
         self._options = options
-        self._scratch = directory / SCRATCH
+        self._scratch = scratch
         self._store = self._scratch / "store"
         self._notes = list(plan.notes)
         self._resumed = 0
@@ -211,8 +250,6 @@ class _Restore:
             verify_store(self._store, indexes=self._options.indexes)
         except lmdb.Error as error:
             raise BackupError(f"{self._store} cannot be written: {error}") from error
-        self._seed(manifest, report)
-        shutil.rmtree(self._scratch)
         return report
 
     # The image.
@@ -295,7 +332,7 @@ class _Restore:
             sums.close()
             store.close()
         return RestoreReport(
-            self._directory,
+            self._scratch.parent,
             secrets.token_hex(16),
             self._plan.log.log_id,
             applied.lsn,
@@ -309,6 +346,8 @@ class _Restore:
             tables=len(rows),
             rows=sum(count for count, _checksum in rows.values()),
             compared=sums.compared,
+            files={USERS: manifest.files[USERS]} if USERS in manifest.files else {},
+            settings=manifest.settings,
             notes=self._notes,
         )
 
@@ -329,34 +368,10 @@ class _Restore:
                 lambda applied: progress("log", applied.raw_bytes, total),
             )
 
-    # The database.
-
-    def _seed(self, manifest: BackupManifest, report: RestoreReport) -> None:
-        restored = Restored(
-            report.log_id,
-            report.parent,
-            str(report.lsn),
-            report.transactions,
-            self._repository.id,
-            report.backup,
-            time.time_ns() // 1000,
-        )
-        files = {RESTORED: restored.encode()}
-        if USERS in manifest.files:
-            files[USERS] = manifest.files[USERS]
-        seed(
-            self._directory,
-            self._store / "data.mdb",
-            report.lsn,
-            log_id=report.log_id,
-            files=files,
-            checked=True,
-        )
-
 
 def _with_image(state: _State) -> _State:
     """The same, with its image whole."""
     return msgspec.structs.replace(state, applying=True)
 
 
-__all__ = ["RestoreOptions", "RestoreReport", "restore", "set_aside"]
+__all__ = ["RestoreOptions", "RestoreReport", "restore", "restored_as", "restored_store", "set_aside"]

@@ -50,6 +50,7 @@ class TablespaceInfo(Record, frozen=True, kw_only=True):
         snapshot_interval_s: how often.
         snapshot_keep: how many of the newest stay.
         snapshot_history_s: moments of so long ago stay readable.
+        parent, branched: the log that it was restored from, and the position (``ledger:entry``); empty: none.
         dropped: it is being removed; nobody may open it.
     """
 
@@ -69,6 +70,8 @@ class TablespaceInfo(Record, frozen=True, kw_only=True):
     snapshot_keep: int = 2
     snapshot_history_s: float = 0.0
     created_us: int = 0
+    parent: str = ""
+    branched: str = ""
     dropped: bool = False
 
 

@@ -33,12 +33,10 @@ from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.files import kept, position_of, set_aside
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.replica import Replica
+from herdpy_server.tablespace.directory import REPLICA_MARKER
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.node")
-
-MARKER = "TABLESPACE"
-"""The file in a replica's directory with the tablespace's uuid."""
 
 KEPT = "kept"
 """Beside the replicas' directory: what was set aside, for an operator."""
@@ -157,7 +155,7 @@ class Removal:
 
     async def _sweep(self, path: Path) -> None:
         loop, coordination = asyncio.get_running_loop(), self._host.coordination
-        marker = path / MARKER
+        marker = path / REPLICA_MARKER
         uuid = await loop.run_in_executor(None, lambda: marker.read_text().strip())
         now = next((one for one in coordination.tablespaces.known.values() if one.uuid == uuid), None)
         if now is not None and not now.dropped and self._host.node in now.replicas:
@@ -205,7 +203,7 @@ def marked(directory: Path) -> list[tuple[Path, str]]:
     """The replicas' directories in ``directory``, and the uuid of the tablespace of each."""
     if not directory.is_dir():
         return []
-    found = [(path, path / MARKER) for path in sorted(directory.iterdir())]
+    found = [(path, path / REPLICA_MARKER) for path in sorted(directory.iterdir())]
     return [(path, marker.read_text().strip()) for path, marker in found if marker.is_file()]
 
 
@@ -311,12 +309,12 @@ def _uuid_in(path: Path) -> str | None:
     """Of which tablespace the directory is; empty when it does not say so, None when there is none."""
     if not path.exists():
         return None
-    marker = path / MARKER
+    marker = path / REPLICA_MARKER
     return marker.read_text().strip() if marker.is_file() else ""
 
 
 def _mark_own(path: Path, uuid: str) -> None:
-    marker = path / MARKER
+    marker = path / REPLICA_MARKER
     path.mkdir(parents=True, exist_ok=True)
     if not marker.is_file():
         replace_file(marker, f"{uuid}\n".encode())

@@ -479,10 +479,13 @@ class Store:
         """How large the files of columns are that hold."""
         return 0 if self.segments is None else self.segments.nbytes
 
-    def flush(self) -> LSN:
+    def flush(self, *, always: bool = False) -> LSN:
         """Write what is applied to LMDB, synced; returns the new ``durable``.
 
         For the checkpointer's thread. An error leaves everything readable, to be tried again.
+
+        Args:
+            always: also when nothing was applied since, for what is known of past loads.
 
         Raises:
             lmdb.Error: LMDB could not write (MapFullError, DiskError, ReadersFullError).
@@ -497,7 +500,7 @@ class Store:
                 applied, catalog, committed_us = self.applied, self.catalog, self.committed_us
                 named, done = self.outcomes.freeze(), self.loads.freeze()
             self.disk.clear_stale_readers()
-            if applied == self.durable and not frozen:
+            if applied == self.durable and not frozen and not always:
                 return applied
             self._commit(frozen, applied, catalog, named, done, committed_us)
             return applied

@@ -48,10 +48,12 @@ OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 """What a fresh file system has at its root: a disk of its own may be mounted at a data directory."""
 RESTORED = "RESTORED"
 """The file that says which log a database was restored from (``herdpy_server.backup.timeline``)."""
+REPLICA_MARKER = "TABLESPACE"
+"""The file in a replica's directory with the tablespace's uuid."""
 _OURS = frozenset(
     {
         *("LOCK", "log", "store", "spill", "HERDPY.new", "users.json", "users.new", RESTORED),
-        *("NODE", "NODE.new", "tablespaces", "kept", "snapshots"),  # of a node of a cluster
+        *("NODE", "NODE.new", "tablespaces", "kept", "snapshots", "restoring"),  # of a node of a cluster
     }
 )
 

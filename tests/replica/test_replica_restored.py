@@ -11,7 +11,14 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
-from herdpy.backup.manifest import ClusterManifest, ClusterMember, LogRecord, write_cluster, write_manifest
+from herdpy.backup.manifest import (
+    ClusterManifest,
+    ClusterMember,
+    LogRecord,
+    read_catalog,
+    write_cluster,
+    write_manifest,
+)
 from herdpy.backup.repository import Repository
 from herdpy.cli.app import app
 from herdpy.dev import LocalCluster
@@ -20,7 +27,7 @@ from herdpy.log.lsn import LSN, START
 from herdpy.testing.process import await_until
 from herdpy_server.backup import adopting
 from tests.backup.restore_histories import BackupMaker, History, history_of
-from tests.replica.replicas import PATIENCE_S, replica_status, run, server
+from tests.replica.replicas import PATIENCE_S, await_leader, replica_status, run, server
 
 MADE = [
     "CREATE TABLE item (id serial PRIMARY KEY, v text)",
@@ -153,4 +160,17 @@ def test_one_tablespace_comes_under_another_name(cluster: LocalCluster, reposito
     assert rows in ([(400, 0)], [(500, 0)])
     wrong = restore(cluster, repository, "fourth", "nowhere", "--tablespace", "second", code=1).stderr
     assert "is not the data directory of a node" in wrong
-    run(cluster, leader, "DROP TABLESPACE third")
+    query(cluster, leader, "third", "INSERT INTO item (v) VALUES ('branched') RETURNING id")
+    port = server(cluster, leader).sql_port
+    done = CliRunner().invoke(
+        app, ["backup", f"herdpy://herdpy@127.0.0.1:{port}/third", "--to", str(repository)]
+    )
+    assert done.exit_code == 0, done.stderr
+    records = read_catalog(Repository.open(str(repository))).logs
+    (record,) = [one for one in records.values() if one.tablespace == "third"]
+    assert (record.parent, record.branched) == ("1" * 32, f"{OLD_LEDGER + 3}:0")
+    restore(cluster, repository, "fourth", node, "--tablespace", "third")
+    leader, _follower = await_replicas(cluster, "fourth", 2)
+    assert query(cluster, leader, "fourth", "SELECT count(*) FROM item WHERE v = 'branched'") == [(1,)]
+    herdpy_leader = await_leader(cluster)
+    run(cluster, herdpy_leader, "DROP TABLESPACE third", "DROP TABLESPACE fourth")

@@ -8,7 +8,7 @@ Beside ``restoring``, above ``cluster``. It runs on the node's machine, whether 
       TABLESPACE            the tablespace's uuid
 
 Then ZooKeeper learns of it: the tablespace, without replicas; the list of its ledgers, which begins after the
-restored position; and last the node as its only replica. So nobody can lead it who has not that state. The
+restored position; and last the node as its only replica. So nobody can lead it without that state. The
 leader has other nodes get replicas as of every tablespace, and these are seeded by this one.
 
 Each step may be done again: a restore that was broken off goes on by the uuid and the log id that the
@@ -232,7 +232,7 @@ def _fitting(info: TablespaceInfo, settings: dict[str, Any], bookies: int) -> Ta
 
 
 async def leader_of(bk: BookKeeper, place: ClusterPlace, timeout_s: float) -> str | None:
-    """Who leads the tablespace, as soon as somebody does; None: nobody in time, or no server is there."""
+    """The node that leads, as soon as one does; None: none in time, or the server is away."""
     layout = Layout(place.root)
     if await bk.znodes.exists(layout.node(place.node())) is None:
         return None

@@ -483,7 +483,9 @@ class Replica(ReplicaBase):
         self._enter(ReplicaState.LEADING)
         logger.info("leads", extra=self.log_extra(epoch=term.epoch, end=str(log.end)))
         try:
-            self.archiver.start(ArchivedBookies(self, log))
+            self.archiver.start(
+                ArchivedBookies(self, log), self.info.parent or None, self.info.branched or None
+            )
             await self.leader_tasks.perform(log)
         finally:
             try:

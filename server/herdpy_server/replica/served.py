@@ -58,7 +58,7 @@ from herdpy_sql.errors import SqlError
 _LEASE_S = 60.0
 _LEADER_WAITS_S = 30.0
 """How long after a snapshot was due a leader lets followers do it."""
-_NO_SETTINGS = frozenset({"name", "uuid", "created_us", "dropped"})
+_NO_SETTINGS = frozenset({"name", "uuid", "created_us", "parent", "branched", "dropped"})
 _LEASE = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
@@ -243,6 +243,8 @@ class BookKeeperLogBackend:
             reached=max(replica.log_end, replica.applied),
             durable=START if replica.opened is None else replica.opened.store.durable,
             settings=settings,
+            parent=replica.info.parent or None,
+            branched=replica.info.branched or None,
             zookeeper_access=self._host.zookeeper_access,
         )
 

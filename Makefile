@@ -93,6 +93,7 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's
 	$(BIN)/python bench/bookkeeper.py
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/driver.py
+	$(BIN)/python bench/backup.py
 	$(BIN)/python bench/spark.py
 
 soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database

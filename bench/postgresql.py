@@ -67,6 +67,37 @@ def replicated_postgres(directory: Path) -> Iterator[tuple[int, list[int]]]:
         yield primary, standbys
 
 
+@contextmanager
+def archiving_postgres(directory: Path) -> Iterator[tuple[int, Path]]:
+    """A PostgreSQL that archives its WAL in a directory; its port, and that directory."""
+    home = _home(directory, "archiving")
+    archive = _home(directory, "wal")
+    _make(home)
+    command = f"archive_command=cp %p {archive}/%f"
+    with _running(home, "wal_level=replica", "archive_mode=on", command, "max_wal_size=4GB") as port:
+        yield port, archive
+
+
+def base_backup(directory: Path, name: str, port: int) -> Path:
+    """What pg_basebackup copies of a server into a new directory."""
+    home = _home(directory, name)
+    source = f"host=127.0.0.1 port={port} user=herdpy"
+    _run(home, "pg_basebackup", "-D", home / "data", "-d", source, "-X", "none", "-c", "fast")
+    return home
+
+
+@contextmanager
+def recovered_postgres(home: Path, archive: Path) -> Iterator[int]:
+    """The server of a base backup, once it has replayed all of the archive and takes writes; its port."""
+    (home / "data" / "recovery.signal").touch()
+    if _user():
+        shutil.chown(home / "data" / "recovery.signal", "postgres", "postgres")
+    restored = f"restore_command=cp {archive}/%f %p"
+    with _running(home, restored, "max_wal_size=4GB") as port, connect(port) as connection:
+        _await(lambda: connection.execute("SELECT pg_is_in_recovery()").fetchall() == [(False,)])
+        yield port
+
+
 def _home(directory: Path, name: str) -> Path:
     home = directory / name
     home.mkdir()

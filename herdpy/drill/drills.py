@@ -207,6 +207,11 @@ DRILLS: dict[str, Drill] = {
             *("sets", "bank"),
         ),
         _drill(
+            "lose-everything",
+            "lose all processes and disks: what was archived is restored, and nothing else is missing",
+            *("inserts", "bank", "sets", "unique-keys", "list-append"),
+        ),
+        _drill(
             "storm",
             "one fault after the other, and some at once: every promise at the same time",
             *WORKLOADS,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from herdpy.drill.checkers.every_drill import check_errors, check_replicas
 from herdpy.drill.history import ClientOperation, DrillHistory, Event, Json
 from herdpy.drill.judging import UNDECIDED, Anomaly, HistoryChecker, Verdict, smallest
+from herdpy.drill.restored import as_restored
 from herdpy.drill.workloads import WORKLOADS, Workload
 from herdpy.drill.workloads.workload import PROMISES
 
@@ -50,6 +51,7 @@ class HistoryOrigin:
 
 def judge_again(history: DrillHistory) -> list[Verdict]:
     """All verdicts that follow from the history alone, as the runner has given them."""
+    history = as_restored(history)
     looks = history.of("checksum")
     verdicts = [check_replicas(looks)] if looks.operations else []
     for label in _labels(history):
@@ -64,6 +66,7 @@ def smallest_of(
 
     It is looked for as long as `budget_s`; then the best that was found by then is the answer.
     """
+    history = as_restored(history)
     for verdict in verdicts:
         for anomaly in verdict.anomalies:
             if anomaly.kind != UNDECIDED and anomaly.operations:

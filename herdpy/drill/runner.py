@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -35,6 +35,7 @@ from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.fault import Poised
 from herdpy.drill.history import Recorder
 from herdpy.drill.judging import Anomaly, Verdict
+from herdpy.drill.restored import RESTORED, as_restored, check_beginning, check_loss
 from herdpy.drill.sessions import FailedError, Way
 from herdpy.drill.watch import LeaderWatch, await_quiet, compare_replicas, left_behind
 from herdpy.drill.workloads import WORKLOADS
@@ -50,6 +51,8 @@ _LONG_HOLD_S, _SHORTEST_HOLD_S = 10.0, 3.0
 """A fault that is to be held for so long is held for all the time that there is, and that is at least."""
 _GOES_ON_S = 60.0
 _STEP_S = 0.1
+_FINAL_PATIENCE_S = 5.0
+"""How long clients look for a leader where none will come any more."""
 _OWN_ENGINE = "SET herdpy.engine = 'own'"  # a worker, which nobody may have needed yet, would have to start
 
 
@@ -94,9 +97,12 @@ class DrillRun:
         self._seed = seed
         self._on_progress = on_progress
         self._recorder = Recorder()
-        self._way = Way(control.url, patience_s=load.patience_s)
+        is_final = any(FAULTS[name].is_final for name in drill.faults)
+        patience_s = min(load.patience_s, _FINAL_PATIENCE_S) if is_final else load.patience_s
+        self._way = Way(control.url, patience_s=patience_s)
         self._jobs: list[WorkloadJob] = []
         self._faults: list[Fault] = []  # those that happened
+        self._final: Fault | None = None  # after which there is no cluster any more
         self._until = 0.0
         self.tables: list[str] = []  # that are there now
         self.result = DrillResult(drill, seed, seconds, control.url, False, self._recorder.history)
@@ -118,7 +124,10 @@ class DrillRun:
                 job.workload.setup(client)
             await_quiet(self._view)
             goes_on = self._with_clients(able, chance)
-            self._look_back(goes_on)
+            if self._final is None:
+                self._look_back(goes_on)
+            else:
+                self._look_at_restored(self._final)
 
     def _is_able(self, name: str, chance: Random) -> bool:
         reason = FAULTS[name](chance).cannot(self._control, self._view)
@@ -175,16 +184,18 @@ class DrillRun:
             began = time.monotonic()
             self._until = began + self._seconds
             last_s = self._until - _AFTER * self._seconds
-            self._wait(clients, "before", _BEFORE * self._seconds)
+            is_final = any(fault.is_final for fault in made)
+            self._wait(clients, "before", (1 - _AFTER if is_final else _BEFORE) * self._seconds)
             number = 0
-            while made and (number < len(made) or time.monotonic() < last_s):
+            while self._final is None and made and (number < len(made) or time.monotonic() < last_s):
                 if number:
                     self._wait(clients, "between faults", _BETWEEN_S)
                 again = made[number] if number < len(made) else FAULTS[faults[number % len(faults)]](chance)
                 self._make(again, clients, last_s - time.monotonic())
                 number += 1
-            goes_on = self._await_answers(clients)
-            self._wait(clients, "after", max(self._until - time.monotonic(), _AFTER * self._seconds))
+            goes_on = self._final is not None or self._await_answers(clients)
+            if self._final is None:
+                self._wait(clients, "after", max(self._until - time.monotonic(), _AFTER * self._seconds))
             self._on_progress(DrillProgress("stopping clients", 1.0))
             self._recorder.event("phase", "clients are stopped", phase="quiet")
         return goes_on
@@ -199,6 +210,8 @@ class DrillRun:
             self._recorder.event("fault-begin", text, at_s=began_s, fault=fault.name)
             hold_s = fault.hold_s if fault.hold_s < _LONG_HOLD_S else max(_SHORTEST_HOLD_S, left_s)
             self._faults.append(fault)
+            if fault.is_final:
+                self._final = fault
             self._wait(clients, fault.name, hold_s)
         except CannotError as error:
             self.result.skipped.append((fault.name, str(error)))
@@ -264,13 +277,7 @@ class DrillRun:
             verdicts.append(Verdict.of("quiet", [Anomaly("no quiet", str(error))], "the cluster at the end"))
             return
         self._on_progress(DrillProgress("looking at what is there", 1.0))
-        for job in self._jobs:
-            client = one_client(job, self._way, self._recorder, self._seed)
-            try:
-                client.session.execute(_OWN_ENGINE)
-                job.workload.finish(client)
-            finally:
-                client.close()
+        self._finish(self._way)
         verdicts.append(compare_replicas(self._view, self._recorder))
         for fault in self._faults:
             verdicts += fault.findings(self._control, self._view)
@@ -278,6 +285,30 @@ class DrillRun:
         self._look_for_rests()
         self._on_progress(DrillProgress("judging", 1.0))
         self._judge()
+
+    def _look_at_restored(self, fault: Fault) -> None:
+        """Judge what came out of the archive; nothing else is left of the cluster."""
+        self._on_progress(DrillProgress("restoring", 1.0))
+        with fault.restored() as found:
+            ago_s = time.time() - found.time_us / 1e6
+            text = f"a server has what was archived, up to {found.position}"
+            self._recorder.event(RESTORED, text, end_s=self._recorder.now_s() - ago_s)
+            self._on_progress(DrillProgress("looking at what is there", 1.0))
+            self._finish(replace(self._way, url=found.url))
+        history = self._recorder.history
+        verdicts = self.result.verdicts
+        verdicts += [check_loss(history, found.interval_s, found.took_s), check_beginning(history)]
+        self._on_progress(DrillProgress("judging", 1.0))
+        self._judge()
+
+    def _finish(self, way: Way) -> None:
+        for job in self._jobs:
+            client = one_client(job, way, self._recorder, self._seed)
+            try:
+                client.session.execute(_OWN_ENGINE)
+                job.workload.finish(client)
+            finally:
+                client.close()
 
     def _clean_up(self) -> None:
         for job in self._jobs:
@@ -297,7 +328,7 @@ class DrillRun:
         self.result.facts["left_behind"] = facts
 
     def _judge(self) -> None:
-        history = self._recorder.history
+        history = as_restored(self._recorder.history)
         for job in self._jobs:
             own = history.where(lambda each, label=job.label: each.details.get("workload") == label)  # type: ignore[misc]
             for verdict in [*job.workload.judge(own), check_errors(own)]:

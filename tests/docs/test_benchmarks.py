@@ -38,6 +38,8 @@ def test_the_benchmark_of_cold_data_runs(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("script", ["embedded", "serving", "frames", "server", "sql", "bookkeeper", "driver"])
+@pytest.mark.parametrize(
+    "script", ["embedded", "serving", "frames", "server", "sql", "bookkeeper", "driver", "backup"]
+)
 def test_a_benchmark_runs(script: str, tmp_path: Path) -> None:
     assert all(line["ours"] for line in _figures(tmp_path, script))

@@ -76,6 +76,7 @@ class ClusterNeeds:
     network: every process has an address of its own that can be cut off.
     fault_injector: every process has clocks and disks that can go wrong (fault_injector.c).
     auto_recovery: BookKeeper's daemon that copies the entries of lost bookies runs.
+    archive: the servers archive their logs in a repository beside the cluster.
     settings: of every server, by section.name.
     """
 
@@ -84,6 +85,7 @@ class ClusterNeeds:
     network: bool = False
     fault_injector: bool = False
     auto_recovery: bool = False
+    archive: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def __or__(self, other: ClusterNeeds) -> ClusterNeeds:
@@ -93,6 +95,7 @@ class ClusterNeeds:
             self.network or other.network,
             self.fault_injector or other.fault_injector,
             self.auto_recovery or other.auto_recovery,
+            self.archive or other.archive,
             {**self.settings, **other.settings},
         )
 

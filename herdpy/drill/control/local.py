@@ -328,11 +328,12 @@ def local_cluster(directory: Path, needs: ClusterNeeds) -> Iterator[LocalControl
             if needs.fault_injector and _has_library(lacking)
             else None
         )
+        archive = {"backup.url": str(directory / "repository")} if needs.archive else {}
         cluster = LocalCluster(
             directory / "cluster",
             servers=needs.servers,
             bookies=needs.bookies,
-            server_settings=needs.settings,
+            server_settings={**needs.settings, **archive},
             auto_recovery=needs.auto_recovery,
             environment=injectors.environment if injectors is not None else None,
             network=network,

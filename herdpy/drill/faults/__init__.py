@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from herdpy.drill.faults import disks, ledgers, partitions, processes
+from herdpy.drill.faults import disks, everything, ledgers, partitions, processes
 from herdpy.drill.faults.fault import Fault
 from herdpy.drill.faults.storm import Storm
 
@@ -11,6 +11,7 @@ _ALL: tuple[type[Fault], ...] = (
     *partitions.FAULTS,
     *ledgers.FAULTS,
     *disks.FAULTS,
+    *everything.FAULTS,
     Storm,
 )
 FAULTS: Mapping[str, type[Fault]] = {fault.name: fault for fault in _ALL}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
@@ -36,6 +36,24 @@ class Poised:
     end: Callable[[], None]
 
 
+@dataclass(frozen=True)
+class RestoredDatabase:
+    """What came out of an archive.
+
+    url: of a server that serves it, until the drill is over.
+    position: where it ends.
+    time_us: commit time of its last transaction, microseconds since 1970-01-01 UTC; 0: of none.
+    took_s: the restore's time, with its checks.
+    interval_s: of the archive.
+    """
+
+    url: str
+    position: str
+    time_us: int
+    took_s: float
+    interval_s: float
+
+
 class Fault(ABC):
     """One fault of one drill; what it chooses comes from `chance` alone.
 
@@ -44,6 +62,7 @@ class Fault(ABC):
     note: is called with a line for each thing that happens; the runner makes events of kind "note" of them.
     mark: is called by a fault that is made of others when one of them begins or ends: with the kind of event
         ("fault-begin", "fault-end"), its name, and what happened.
+    is_final: the cluster does not come back, and what is looked at after it is what `restored` gives.
     poise: connects more clients of every workload to one server alone, by its name: see `Poised`.
     """
 
@@ -52,6 +71,7 @@ class Fault(ABC):
     needs: ClassVar[ClusterNeeds] = ClusterNeeds()
     hold_s: float = 3.0
     least_s: float = 0.3
+    is_final: ClassVar[bool] = False
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -80,6 +100,10 @@ class Fault(ABC):
     def findings(self, control: ClusterControl, view: ClusterObserver) -> list[Verdict]:
         """What this fault itself expects of the cluster after it, beside what the workloads are judged by."""
         return []
+
+    def restored(self) -> AbstractContextManager[RestoredDatabase]:
+        """After a final fault: make a database of what is left. Raises ControlError."""
+        raise NotImplementedError
 
 
 def first_reason(control: ClusterControl, processes: list[str], *actions: Action) -> str | None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from typing import cast
 
 import pytest
 
+from herdpy.drill import DRILLS, ClientLoad, run
+from herdpy.drill.control import ClusterControl, ClusterObserver
+from herdpy.drill.faults.everything import LoseEverything
 from herdpy.drill.history import ClientOperation, DrillHistory, Event, OperationOutcome
 from herdpy.drill.judged import judge_again
 from herdpy.drill.restored import RESTORED, as_restored, check_beginning, check_loss
+from tests.drill.shown import shown
 
 DONE, NOT_DONE, UNKNOWN = OperationOutcome.DONE, OperationOutcome.NOT_DONE, OperationOutcome.UNKNOWN
 KILLED_S, RESTORED_S = 10.0, 20.0
@@ -79,3 +85,28 @@ def test_the_loss_is_said_and_limited() -> None:
     )
     late = check_loss(history(*operations, look(0), end_s=0.5), interval_s=2.0, took_s=1.0)
     assert late.kinds == ["archive behind"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_everything_is_lost_and_restored() -> None:
+    result = run(DRILLS["lose-everything"], seconds=6.0, seed=1, load=ClientLoad(per_job=2))
+    assert result.valid, shown(result)
+    (loss,) = [one for one in result.verdicts if one.name == "loss"]
+    assert loss.summary.startswith("restored in ")
+    there = [one for one in result.history.of("rows") if one.outcome is DONE]
+    assert there
+    assert there[-1].result
+    assert result.valid == all(one.valid for one in judge_again(result.history))
+
+
+def test_it_is_made_in_clusters_of_its_own_only() -> None:
+    """Clusters of somebody's are reached by commands; this one may not be lost for good."""
+
+    class ByCommands:
+        url = "herdpy://db1/herdpy"
+
+    control = cast(ClusterControl, ByCommands())
+    reason = LoseEverything(Random(1)).cannot(control, ClusterObserver(control))
+    assert reason is not None
+    assert "of the drill's own only" in reason

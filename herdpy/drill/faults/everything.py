@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from herdpy.drill.control import CannotError, ClusterControl, ClusterNeeds, ClusterObserver, ControlError
@@ -41,13 +42,13 @@ class LoseEverything(Fault):
         """See `Fault.cannot`."""
         if not isinstance(control, LocalControl):
             return "it destroys all data for good, so it is made in a cluster of the drill's own only"
-        if not view.setting("backup.url"):
+        if not _repository(view):
             return "the servers do not archive their logs (backup.url)"
         return None
 
     def prepare(self, control: ClusterControl, view: ClusterObserver) -> None:
         """See `Fault.prepare`."""
-        self._repository = view.setting("backup.url") or ""
+        self._repository = _repository(view)
         self._interval_s = float(view.setting("backup.archive_interval_s") or 0)
         self._tablespace = view.tablespace
         herdpy_command("backup", control.url, "--to", self._repository, "--full")
@@ -81,10 +82,18 @@ class LoseEverything(Fault):
             yield RestoredDatabase(
                 f"herdpy://herdpy@127.0.0.1:{port}/{self._tablespace}",
                 report["lsn"],
-                report["time_us"],
+                _microseconds(report["time"]),
                 took_s,
                 self._interval_s,
             )
+
+
+def _repository(view: ClusterObserver) -> str:
+    return (view.setting("backup.url") or "").strip('"')
+
+
+def _microseconds(moment: str | None) -> int:
+    return 0 if moment is None else round(datetime.fromisoformat(moment).timestamp() * 1e6)
 
 
 def herdpy_command(*arguments: object) -> str:

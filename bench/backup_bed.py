@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from databases import TABLE, arrow_rows
+from measure import Line
 
 import herdpy
 
@@ -58,6 +59,12 @@ class BackupBed:
         else:
             path.unlink(missing_ok=True)
         return path
+
+
+def aimed(line: Line, aim: str, is_met: bool) -> Line:
+    """The line with its aim, in words."""
+    line.wanted, line.met = aim, is_met
+    return line
 
 
 def changes(rows: int, share: int) -> list[str]:

@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 from statistics import median
 
-from backup_bed import BackupBed, command_s, herdpy_command, stored_bytes
+from backup_bed import BackupBed, aimed, command_s, herdpy_command, stored_bytes
 from measure import Line, in_turn
 
-WANTED = 0.7
+LEAST = 0.7
 """Of zstd's rate, or the disk's, whichever is less."""
-WANTED_SHARE = 0.05
+MOST_SHARE = 0.05
 """Of a full backup's size, for an increment after 1 % of the rows changed."""
 CHANGED_SHARE = 100
 _MIB = 1 << 20
@@ -53,8 +53,7 @@ def _increment(bed: BackupBed, database: Path, full_bytes: int) -> list[Line]:
     took_s, _said = herdpy_command("backup", database, "--to", bed.directory / "repository", "--incremental")
     share = (stored_bytes(bed.directory / "repository") - full_bytes) / full_bytes
     size = Line("increment after 1 % of the rows changed, of a full backup", share * 100, "%")
-    size.wanted, size.met = f"< {WANTED_SHARE:.0%}", share < WANTED_SHARE
-    return [size, Line("the same", took_s, "s")]
+    return [aimed(size, f"< {MOST_SHARE:.0%}", share < MOST_SHARE), Line("the same", took_s, "s")]
 
 
 def _line(name: str, size: int, ours_s: list[float], peers_s: list[tuple[float, float]]) -> Line:
@@ -63,9 +62,7 @@ def _line(name: str, size: int, ours_s: list[float], peers_s: list[tuple[float, 
     slower = [size / max(pair) / _MIB for pair in peers_s]
     line = Line(f"{name}, {size / _MIB:,.0f} MiB", median(ours), "MiB/s", median(slower))
     line.runs, line.peer_runs = ours, slower
-    line.costs = {}
-    line.wanted, line.met = f">= {WANTED:g} of zstd or disk", (line.ratio or 0.0) >= WANTED
-    return line
+    return aimed(line, f">= {LEAST:g} of zstd or disk", (line.ratio or 0.0) >= LEAST)
 
 
 def zstd_s(source: Path, target: Path, way: str) -> float:

@@ -25,7 +25,7 @@ from herdpy_server.backup.archiver import LogArchiver
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
 from herdpy_server.pgwire.context import PgContext
-from herdpy_server.process.archive import archive_settings
+from herdpy_server.process.archive import archive_settings, backup_schedule
 from herdpy_server.process.front_ends import FrontEnd, GrpcFrontEnd, PostgresFrontEnd
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
@@ -35,6 +35,7 @@ from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.service import Reloaded
 from herdpy_server.serving import AlonePlacements, ServedDatabase, ServedNode, settle_interpreter
+from herdpy_server.serving.backup_schedule import BackupSchedule
 from herdpy_server.serving.logs import PublishSettings
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions.limits import SessionLimits
@@ -83,6 +84,7 @@ class ServerProcess:
         self._database: ServedDatabase | None = None
         self._publishing: SnapshotPublishing | None = None
         self._archiver: LogArchiver | None = None
+        self._backups: BackupSchedule | None = None
         self._member: Member | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
@@ -124,11 +126,15 @@ class ServerProcess:
         settle_interpreter()
         publish = PublishSettings(**msgspec.structs.asdict(config.publish))
         archive = archive_settings(config)
-        placements = AlonePlacements(database, config.postgres.database or None, publish, archive)
+        placements = AlonePlacements(
+            database, config.postgres.database or None, publish, archive, backup_schedule(config)
+        )
         self._publishing = placements.served.publishing
         self._publishing.start()
         self._archiver = self.metrics.archiver = placements.served.archiver
         placements.served.start_archive()
+        self._backups = self.metrics.backups = placements.served.schedule
+        self._backups.start()
         node = ServedNode(database.path, database.driver, placements)
         await self._serve(config, node, PostgresFrontEnd(config, node, RoleStore(RoleFile(database.path))))
 
@@ -225,6 +231,9 @@ class ServerProcess:
         publishing, self._publishing = self._publishing, None
         if publishing is not None:
             await publishing.close()
+        backups, self._backups = self._backups, None
+        if backups is not None:
+            await backups.close()
         archiver, self._archiver = self._archiver, None
         if archiver is not None:
             await archiver.close(0.0 if self._fast.is_set() else _LAST_ARCHIVE_S)

@@ -149,7 +149,7 @@ class PublishedRecord(Record, frozen=True, kw_only=True):
 
 
 class PublishingRecord(Record, frozen=True, kw_only=True):
-    """Which node is publishing; ``tag`` is unlike that of every other."""
+    """Which node is publishing, or makes a backup; ``tag`` is unlike that of every other."""
 
     node: str
     tag: str
@@ -218,6 +218,7 @@ class TablespacePaths:
         self.readers = f"{info}/readers"
         self.published = f"{info}/published"
         self.publishing = f"{info}/publishing"
+        self.backing_up = f"{info}/backing_up"
 
 
 R = TypeVar("R", bound=Record)

@@ -226,28 +226,31 @@ async def record_published(
 
 
 class PublishingLock:
-    """Held by the one node that publishes; gone with its session."""
+    """Held by the one node that publishes, or makes a backup that was due; gone with its session.
 
-    def __init__(self, znodes: Znodes, paths: TablespacePaths, node: str) -> None:
+    Args:
+        path: of the znode.
+    """
+
+    def __init__(self, znodes: Znodes, paths: TablespacePaths, node: str, path: str = "") -> None:
         self._znodes = znodes
         self._paths = paths
+        self._path = path or paths.publishing
         self._data = encode(PublishingRecord(node=node, tag=token()))
 
     async def take(self) -> str | None:
         """None when it is held now; else the node that holds it."""
         other = await create_own(
             self._znodes,
-            self._paths.publishing,
+            self._path,
             self._data,
             self._data.__eq__,
             ephemeral=True,
             within=self._paths.info,
             patience=ZooKeeperBackoff(_PATIENCE_S),
         )
-        return None if other is None else decode(PublishingRecord, self._paths.publishing, other.data).node
+        return None if other is None else decode(PublishingRecord, self._path, other.data).node
 
     async def release(self) -> None:
         """Let another take it."""
-        await delete_own(
-            self._znodes, self._paths.publishing, self._data.__eq__, patience=ZooKeeperBackoff(_PATIENCE_S)
-        )
+        await delete_own(self._znodes, self._path, self._data.__eq__, patience=ZooKeeperBackoff(_PATIENCE_S))

@@ -491,6 +491,36 @@ class BackupSection(Section, frozen=True, kw_only=True):
     archive_wait_s: Annotated[
         float, seconds(0.0, 365 * DAY_S, "And for how long since something was archived.")
     ] = DAY_S
+    full_interval_s: Annotated[
+        float,
+        seconds(
+            0.0,
+            3650 * DAY_S,
+            "How often each tablespace gets a full backup; one replica makes it, a follower where there is"
+            " one. 0: only on request.",
+        ),
+    ] = 0.0
+    incremental_interval_s: Annotated[
+        float,
+        seconds(
+            0.0,
+            3650 * DAY_S,
+            "And how often a backup of what changed since, or a full one where there is none. 0: only on"
+            " request.",
+        ),
+    ] = 0.0
+    keep_last: Annotated[
+        int,
+        whole(
+            0,
+            100_000,
+            "How many of the newest backups of a tablespace stay when older ones are removed, after each of"
+            " these backups. This and the next three 0: none is removed.",
+        ),
+    ] = 0
+    keep_daily: Annotated[int, whole(0, 100_000, "Of how many days the newest backup stays, too.")] = 0
+    keep_weekly: Annotated[int, whole(0, 100_000, "Of how many weeks the newest backup stays, too.")] = 0
+    keep_monthly: Annotated[int, whole(0, 100_000, "Of how many months the newest backup stays, too.")] = 0
     jobs: Annotated[int, whole(1, 64, "How many parts of a backup are compressed and written at a time.")] = 2
     rate_bytes: Annotated[
         int, whole(0, TIB, "How much is written to it in a second at most, by each process; 0: no limit.")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
+    from herdpy_server.serving.backup_schedule import BackupsStatus
     from herdpy_server.serving.node import TablespaceStatus
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_server.store.limits import Limit
@@ -293,6 +294,51 @@ def archive_families(archives: Sequence[tuple[str, ArchiveStatus]]) -> Iterator[
         yield counted
 
 
+_OF_BACKUPS: Sequence[tuple[str, str, Callable[[BackupsStatus], float | None]]] = (
+    ("herdpy_backups", "Backups in the repository, as far as is known.", lambda one: one.backups),
+    (
+        "herdpy_backup_age_seconds",
+        "For how long the newest backup has been there; absent where there is none.",
+        lambda one: _age_s(one.newest_us),
+    ),
+    (
+        "herdpy_backup_full_age_seconds",
+        "For how long the newest full backup has been there; absent where there is none.",
+        lambda one: _age_s(one.newest_full_us),
+    ),
+    (
+        "herdpy_backup_failing",
+        "1 while the last try to make, list or expire backups has failed.",
+        lambda one: one.failure is not None,
+    ),
+    (
+        "herdpy_backup_late",
+        "1 while the newest backup, or the newest full one, is older than twice its interval.",
+        lambda one: one.is_late,
+    ),
+)
+
+
+def _age_s(begun_us: int) -> float | None:
+    return max(time.time() - begun_us / 1e6, 0.0) if begun_us else None
+
+
+def backup_families(backups: Sequence[tuple[str, BackupsStatus]]) -> Iterator[Family]:
+    """Of the backups of tablespaces here, by the names of these."""
+    for name, text, value in _OF_BACKUPS:
+        family = GaugeMetricFamily(name, text, labels=_LABELS)
+        for tablespace, status in backups:
+            if (found := value(status)) is not None:
+                family.add_metric([tablespace], found)
+        yield family
+    failures = CounterMetricFamily(
+        "herdpy_backup_failures", "How often making, listing or expiring backups has failed.", labels=_LABELS
+    )
+    for tablespace, status in backups:
+        failures.add_metric([tablespace], status.failures)
+    yield failures
+
+
 class ServerCollector(Collector):
     """The metrics of one server, for a registry."""
 
@@ -317,6 +363,7 @@ class ServerCollector(Collector):
 
         yield from limit_families(list(self._limits()))
         yield from archive_families(list(self._archives()))
+        yield from backup_families(list(self._backups()))
         if measured.replicas is not None:
             yield from replica_families(list(measured.replicas.values()))
 
@@ -327,6 +374,14 @@ class ServerCollector(Collector):
         for replica in (measured.replicas or {}).values():
             if replica.opened is not None:
                 yield replica.info.name, replica.opened.store.limits()
+
+    def _backups(self) -> Iterator[tuple[str, BackupsStatus]]:
+        measured = self._measured
+        if measured.backups is not None and measured.backups.is_on:
+            yield DATABASE, measured.backups.status()
+        for replica in (measured.replicas or {}).values():
+            if replica.backups.is_on:
+                yield replica.info.name, replica.backups.status()
 
     def _archives(self) -> Iterator[tuple[str, ArchiveStatus]]:
         measured = self._measured

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from herdpy_server.process.statements import StatementStatistics
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
+    from herdpy_server.serving.backup_schedule import BackupSchedule
     from herdpy_server.sessions.registry import SessionRegistry
 
 
@@ -70,7 +71,7 @@ class ServerMetrics:
         status, statements, version: of the server.
         database, registry: set once it is open.
         replicas: of a node of a cluster, by the names of their tablespaces; set once there are some.
-        archiver: of a server alone, once it has one.
+        archiver, backups: of a server alone, once it has them.
         logs, loop_delay: where there are any.
         max_sessions: the limit, for alarms.
     """
@@ -83,6 +84,7 @@ class ServerMetrics:
         self.registry: SessionRegistry | None = None
         self.replicas: Mapping[str, Replica] | None = None
         self.archiver: LogArchiver | None = None
+        self.backups: BackupSchedule | None = None
         self.logs: Logs | None = None
         self.loop_delay: LoopDelay | None = None
         self.max_sessions = 0

@@ -18,11 +18,11 @@ from herdpy_server.pgwire.authentication import CERTIFICATE, REJECT
 from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.pgwire.subscriptions import Subscriptions
+from herdpy_server.process.archive import backup_defaults
 from herdpy_server.process.audit import AuditLog
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import GrpcServer, ServiceSettings
-from herdpy_server.serving.backups import BackupDefaults
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_sql.system.state import SettingRow
 
@@ -247,16 +247,4 @@ def service_settings(config: ServerConfig) -> ServiceSettings:
         tls_client_ca=Path(tls.client_ca) if tls.client_ca and tls.client_certificate == "required" else None,
         tls_required=tls.required,
         backups=backup_defaults(config),
-    )
-
-
-def backup_defaults(config: ServerConfig) -> BackupDefaults:
-    """What the section [backup] says of how backups are made."""
-    given = config.backup
-    return BackupDefaults(
-        url=given.url,
-        key_file=given.key_file,
-        jobs=given.jobs,
-        rate_bytes=given.rate_bytes,
-        niceness=given.niceness,
     )

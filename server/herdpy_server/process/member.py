@@ -19,7 +19,7 @@ from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.names import NODE_ID
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.config import ServerConfig
-from herdpy_server.process.archive import archive_settings
+from herdpy_server.process.archive import archive_settings, backup_schedule
 from herdpy_server.replica.node import ClusterNode, ClusterSettings
 from herdpy_server.replica.seeding import Credentials
 from herdpy_server.serving import ServedNode
@@ -63,6 +63,7 @@ class Member:
         self.cluster.credentials = _credentials(config)
         self.cluster.zookeeper_access = zookeeper_access(config)
         self.cluster.archive = archive_settings(config)
+        self.cluster.backups = backup_schedule(config)
         self.cluster.secret = NodeSecret(
             Path(config.cluster.secret_file) if config.cluster.secret_file else None
         )

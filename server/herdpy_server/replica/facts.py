@@ -147,6 +147,7 @@ class ClusterFacts:
             "limits": self._limits(),
             "flashback": self._flashback(),
             "archive": self._archive(),
+            "backups": self._backups(),
         }
 
     def _flashback(self) -> list[Row]:
@@ -163,6 +164,9 @@ class ClusterFacts:
             for name, replica in sorted(self._replicas.items())
             if replica.archiver.is_running
         ]
+
+    def _backups(self) -> list[Row]:
+        return [row for _name, replica in sorted(self._replicas.items()) for row in replica.backups.rows()]
 
     def _limits(self) -> list[Row]:
         node = self._host.node

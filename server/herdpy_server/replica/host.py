@@ -29,6 +29,7 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.lac_reports import Reports
 from herdpy_server.replica.seeding import ReportSeeding, Seeded
+from herdpy_server.serving.backup_schedule import BackupScheduleSettings
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import Observer
@@ -227,6 +228,7 @@ class Host:
         zookeeper, ledgers_root: how others reach that BookKeeper: servers, and the znode of its metadata.
         zookeeper_access: how ZooKeeper is talked to.
         archive: where and when logs that are led here are archived.
+        backups: when backups are made, and which stay.
         driver, turn: of the one loop.
         seed: how a replica that is new or too far behind gets another's state.
         reports: how a follower hears from the leader how far the log is confirmed; None: from bookies alone.
@@ -255,6 +257,7 @@ class Host:
     zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
     workers: WorkerSettings | None = None
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    backups: BackupScheduleSettings = field(default_factory=BackupScheduleSettings)
     reach: BookieReach = field(init=False)
     threads: NodeThreads = field(default_factory=NodeThreads)
     replace_after_s: float = 600.0

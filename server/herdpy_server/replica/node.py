@@ -33,6 +33,7 @@ from herdpy_server.replica.placed import PlacedReplicas, Removal
 from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.seeding import Credentials, Seeding
 from herdpy_server.replica.served import ServedReplica
+from herdpy_server.serving.backup_schedule import BackupScheduleSettings
 from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.serving.node import no_tablespace
 from herdpy_server.sessions import Session
@@ -103,6 +104,7 @@ class ClusterNode:
         secret: by which nodes know each other; to be set before anybody learns of the node.
         zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
         archive: where and when logs that are led here are archived; to be set before ``start``.
+        backups: when backups are made, and which stay; to be set before ``start``.
         refused: why this process may not be a node, once that is so.
     """
 
@@ -129,6 +131,7 @@ class ClusterNode:
         self.secret = NodeSecret()
         self.zookeeper_access = IN_THE_CLEAR
         self.archive = ArchiveSettings()
+        self.backups = BackupScheduleSettings()
         self.end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
         self.roles_changed: Callable[[], object] = lambda: None
         self.replicas: dict[str, Replica] = {}
@@ -184,6 +187,7 @@ class ClusterNode:
             zookeeper_access=self.zookeeper_access,
             workers=self.workers,
             archive=self.archive,
+            backups=self.backups,
             replace_after_s=cluster.replace_after_s,
             least_free_bytes=cluster.least_free_bytes,
             commit_delay_s=cluster.commit_delay_s,

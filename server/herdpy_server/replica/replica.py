@@ -61,6 +61,7 @@ from herdpy_server.replica.leading import hand_over, lead, lead_on
 from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
 from herdpy_server.replica.seeding import NoDonorError, Seeded, SeedingFailedError
 from herdpy_server.replica.served import BookKeeperLogBackend, ServedReplica
+from herdpy_server.serving.backup_schedule import BackupSchedule
 from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.logs import ServedLog
 from herdpy_server.serving.node import SeedingProgress
@@ -96,6 +97,7 @@ class Replica(ReplicaBase):
         checker: compares it with the others.
         publishing: publishes snapshots of it.
         archiver: archives the log while it leads.
+        backups: makes backups that are due.
         fitness: has another replica lead while this one cannot well.
         leader_tasks: trims the log, and more, while it leads.
         evidence: why nothing but an operator may replace its store.
@@ -113,11 +115,14 @@ class Replica(ReplicaBase):
         self.election = host.coordination.election(info, candidate)
         backend = BookKeeperLogBackend(self)
         self.publishing = SnapshotPublishing(backend, host.node)
-        self.served = ServedReplica(
-            self, ServedLog(backend, self.publishing.now), BackupMaking(backend, host.node)
-        )
+        making = BackupMaking(backend, host.node)
+        self.served = ServedReplica(self, ServedLog(backend, self.publishing.now), making)
         self.checker = ReplicaChecker(self, self.differs, self.differs_and_has_more)
         self.archiver = LogArchiver(host.archive, info.name)
+        self.backups = BackupSchedule(
+            backend, host.backups, making.make, host.node, lambda: self.archiver.status().gap_upto
+        )
+        making.made = self.backups.look
         self.leader_tasks = LeaderTasks(self, self.hand_over, self.archiver.floor, self._fulfil_word)
         self.checkpointed = self.leader_tasks.look
         self.fitness = Fitness(self, self.election, self.hand_over, self.give_up)
@@ -139,6 +144,7 @@ class Replica(ReplicaBase):
         self.reports.start()
         self.election.start()
         self.publishing.start()
+        self.backups.start()
         self.fitness.start()
         self._word.start()
         self._running = asyncio.get_running_loop().create_task(self._run(), name=f"replica {self.info.name}")
@@ -154,6 +160,7 @@ class Replica(ReplicaBase):
         self._change.set()
         self._word.close()
         await self.publishing.close()
+        await self.backups.close()
         await self.fitness.close()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)

@@ -204,6 +204,10 @@ class BookKeeperLogBackend:
         """See ``LogBackend``."""
         return PublishingLock(self._znodes, self._paths, self._host.node)
 
+    def backup_lock(self) -> PublishingMutex:
+        """See ``LogBackend``."""
+        return PublishingLock(self._znodes, self._paths, self._host.node, self._paths.backing_up)
+
     async def is_ours(self, late_s: float) -> bool:
         """See ``LogBackend``: whether this replica may, and no follower does it in a leader's place."""
         state = self._replica.state

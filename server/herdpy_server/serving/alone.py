@@ -30,6 +30,7 @@ from herdpy_server.backup.timeline import timeline_of
 from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us
 from herdpy_server.publishing.snapshot import Moment, moment_of
+from herdpy_server.serving.backup_schedule import BackupSchedule, BackupScheduleSettings
 from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.logs import (
@@ -95,6 +96,7 @@ class FileLogBackend:
         self._published: PublishedRecord | None = None
         self._is_known = not settings.url  # what earlier processes published
         self._publishing = _PublishingFlag()
+        self._backing_up = _PublishingFlag()
         self._archiver = archiver
         database.checkpointer.floor = self.floor
 
@@ -190,6 +192,10 @@ class FileLogBackend:
         """See ``LogBackend``."""
         return self._publishing
 
+    def backup_lock(self) -> PublishingMutex:
+        """See ``LogBackend``."""
+        return self._backing_up
+
     async def is_ours(self, late_s: float) -> bool:
         """See ``LogBackend``: there is nobody else."""
         del late_s
@@ -263,10 +269,16 @@ class ServedAlone:
         publishing: publishes snapshots; to be started and closed by who has it.
         archiver: archives the log; to be started by :meth:`start_archive`, and closed.
         backups: makes backups.
+        schedule: makes those that are due; to be started and closed by the caller.
     """
 
     def __init__(
-        self, name: str, database: ServedDatabase, publish: PublishSettings, archive: ArchiveSettings
+        self,
+        name: str,
+        database: ServedDatabase,
+        publish: PublishSettings,
+        archive: ArchiveSettings,
+        schedule: BackupScheduleSettings,
     ) -> None:
         self._name = name
         self._database = database
@@ -275,6 +287,10 @@ class ServedAlone:
         backend = FileLogBackend(name, database, publish, self.archiver)
         self.publishing = SnapshotPublishing(backend)
         self.backups = BackupMaking(backend)
+        self.schedule = BackupSchedule(
+            backend, schedule, self.backups.make, gap_upto=lambda: self.archiver.status().gap_upto
+        )
+        self.backups.made = self.schedule.look
         self.log = ServedLog(backend, self.publishing.now)
 
     def start_archive(self) -> None:
@@ -285,7 +301,10 @@ class ServedAlone:
 
     def _facts(self) -> Facts:
         archiver = self.archiver
-        return {"archive": [archiver.status().row(self._name, None)] if archiver.is_running else []}
+        return {
+            "archive": [archiver.status().row(self._name, None)] if archiver.is_running else [],
+            "backups": self.schedule.rows(),
+        }
 
     def session(self) -> Session:
         """See ``Served``."""
@@ -334,6 +353,7 @@ class AlonePlacements:
         name: the only one that clients may ask for; None: whichever they like.
         publish: where and when snapshots of it are published.
         archive: where and when its log is archived.
+        schedule: when backups of it are made, and which stay.
 
     Attributes:
         served: it.
@@ -347,12 +367,17 @@ class AlonePlacements:
         name: str | None = None,
         publish: PublishSettings | None = None,
         archive: ArchiveSettings | None = None,
+        schedule: BackupScheduleSettings | None = None,
     ) -> None:
         self._database = database
         self._takes_any = name is None
         self.default_tablespace = name or ALONE
         self.served = ServedAlone(
-            self.default_tablespace, database, publish or PublishSettings(), archive or ArchiveSettings()
+            self.default_tablespace,
+            database,
+            publish or PublishSettings(),
+            archive or ArchiveSettings(),
+            schedule or BackupScheduleSettings(),
         )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +67,15 @@ class BackupMaking:
 
     Args:
         node: who makes them; empty: the server is alone.
+
+    Attributes:
+        made: is called when there is another backup.
     """
 
     def __init__(self, backend: LogBackend, node: str = "") -> None:
         self._backend = backend
         self._node = node
+        self.made: Callable[[], object] = lambda: None
 
     async def make(
         self,
@@ -108,6 +113,7 @@ class BackupMaking:
                 "seconds": round((manifest.finished_us - manifest.created_us) / 1e6, 3),
             },
         )
+        self.made()
         return manifest
 
     async def _keep_log(self, kept: AsyncExitStack, durable: LSN) -> None:

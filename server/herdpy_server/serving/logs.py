@@ -222,6 +222,9 @@ class LogBackend(Protocol):
     def publishing_lock(self) -> PublishingMutex:
         """Held by who publishes."""
 
+    def backup_lock(self) -> PublishingMutex:
+        """Held by the node that makes a backup which was due."""
+
     async def is_ours(self, late_s: float) -> bool:
         """Whether a snapshot that was due ``late_s`` seconds ago is to be published here."""
 

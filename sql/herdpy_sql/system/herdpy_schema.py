@@ -13,7 +13,17 @@ from herdpy_sql.system.definitions import default_text, index_text, indexes_of, 
 from herdpy_sql.system.server import moment
 from herdpy_sql.system_relations import HERDPY, relations
 
-SERVER_FACTS = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits", "flashback", "archive")
+SERVER_FACTS = (
+    "tablespaces",
+    "replicas",
+    "nodes",
+    "ledgers",
+    "log_status",
+    "limits",
+    "flashback",
+    "archive",
+    "backups",
+)
 """What ``ServerState.facts`` is asked for."""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+import herdpy
 from herdpy.backup import pages as pages_module
 from herdpy.backup.archive import ArchiveWriter, archived_end, read_entries, segments
 from herdpy.backup.errors import DamagedPartError, RepositoryError
@@ -26,6 +28,8 @@ from herdpy.backup.pages import PageMap, PageWriter, packs_of, read_map, read_pa
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import START_CRC, LogEntry, decode_entry, encode_entry, encode_part
 from herdpy.log.lsn import LSN, START
+from herdpy_server.backup.making import directory_order, make_backup
+from tests.support.backups import put_together
 from tests.support.object_store import SECRET, s3_store, store_files
 
 BUCKET = "vault"
@@ -130,3 +134,23 @@ def test_a_bucket_that_is_not_there_is_named_without_secrets(bucket: str) -> Non
         Repository.create("s3://no-such-bucket/x").write("part", b"")
     assert "no-such-bucket" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def test_a_database_is_backed_up_into_a_store_and_what_changed_since(
+    repository: Repository, tmp_path: Path
+) -> None:
+    path = tmp_path / "db"
+    found = []
+    for statements in (
+        ["CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'one')"],
+        ["INSERT INTO t VALUES (2, 'two')"],
+        ["INSERT INTO t VALUES (3, 'three')", "CHECKPOINT"],
+    ):
+        with herdpy.connect(str(path), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+        found.append(make_backup(directory_order(path, "default"), repository))
+    assert [one.parent for one in found] == [None, found[0].id, found[1].id]
+    for number, manifest in enumerate(found, 1):
+        with herdpy.connect(str(put_together(repository, manifest, tmp_path / str(number)))) as connection:
+            assert connection.execute("SELECT count(*) FROM t").fetchall() == [(number,)]

@@ -21,6 +21,7 @@ from herdpy.backup.errors import BackupError, RepositoryError
 from herdpy.backup.manifest import BackupManifest, backup_directory, read_catalog, remove_backup_manifest
 from herdpy.backup.repository import Repository
 from herdpy.log.lsn import LSN
+from herdpy_server.backup import directory_log
 from herdpy_server.backup import making as module
 from herdpy_server.backup.making import directory_order, make_backup
 from herdpy_server.backup.messages import Scope
@@ -205,14 +206,17 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _is_a_prefix(numbers: list[int], least: int) -> None:
-    """What was written in order, some of it deleted again, is there up to one number, at least ``least``."""
-    last = numbers[-1]
-    assert last >= least
-    deleted = last - last % 120
-    expected = [n for n in range(1, last + 1) if n % 3 or n > deleted]
-    # A backup may come between two statements of one round.
-    before = [n for n in range(1, last + 1) if n % 3 or n > deleted - 120]
-    assert numbers in (expected, before)
+    """The rows are those of a moment at or after that in which ``least`` was answered."""
+
+    def after(last: int, deleted: int) -> list[int]:
+        return [n for n in range(1, last + 1) if n % 3 or n > deleted]
+
+    moments = range(least, numbers[-1] + 2)
+    before_deletion = [after(last, (last - 1) // 120 * 120) for last in moments]
+    # What was answered is wholly done: only one that is under way may be before its deletion.
+    assert numbers in before_deletion[1 if least % 120 == 0 else 0 :] + [
+        after(last, last) for last in moments if last % 120 == 0
+    ]
 
 
 def test_a_database_that_another_process_writes_and_alters(
@@ -241,6 +245,32 @@ def test_every_answered_commit_of_a_killed_process_is_in_the_backup(
     found = _numbers(put_together(repository, manifest, tmp_path / "copy"))
     _is_a_prefix(found, writer.done)
     assert found == _numbers(path)  # as recovery finds it
+
+
+_IDLE = """
+import sys, herdpy
+connection = herdpy.connect(sys.argv[1], autocommit=True, checkpoint_interval_s=600)
+connection.execute("CREATE TABLE w (id INT PRIMARY KEY)")
+connection.execute("INSERT INTO w VALUES (1)")
+print(1, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_idle_process_that_says_nothing_of_its_last_commit(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_log, "_CONFIRM_PATIENCE_S", 0.1)
+    path = tmp_path / "db"
+    command = [sys.executable, "-c", _IDLE, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        first = made(path, repository)
+        again = made(path, repository)
+        process.communicate(b"")
+    assert (first.end, again.parent, again.raw_bytes) == (again.end, first.id, 0)
+    assert _numbers(put_together(repository, first, tmp_path / "copy")) == [1]
 
 
 @pytest.mark.soak

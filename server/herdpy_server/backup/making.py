@@ -50,7 +50,8 @@ from herdpy.log import LSN, START, LogTrimmedError
 from herdpy.log.detached import LogAddress, LogLedgers
 from herdpy_server.backup import image as images
 from herdpy_server.backup.beside import small_files
-from herdpy_server.backup.log_part import ArchivedLog, archive, continuous_end, crc_at, opened_log
+from herdpy_server.backup.directory_log import opened_log
+from herdpy_server.backup.log_part import ArchivedLog, archive, continuous_end, crc_at
 from herdpy_server.backup.messages import Scope
 from herdpy_server.backup.timeline import timeline_of
 from herdpy_server.tablespace import Directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from herdpy.backup.archive import entries_directory
 from herdpy.backup.errors import BackupError, RepositoryError
 from herdpy.backup.manifest import BackupManifest, backup_directory, read_catalog, remove_backup_manifest
 from herdpy.backup.repository import Repository
+from herdpy.log import detached
 from herdpy.log.lsn import LSN
 from herdpy_server.backup import directory_log
 from herdpy_server.backup import making as module
@@ -396,6 +398,30 @@ def test_damaged_leftovers_and_parents_are_passed_over(
     repository.place.put(f"{backup_directory(first.log_id, manifest.id)}/manifest", b"nothing of ours")
     again = make_backup(directory_order(database, "default"), repository, note=notes.append)
     assert again.parent == first.id
+
+
+def test_a_copy_that_goes_on_by_itself_is_not_mixed_with_the_first(
+    database: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the same log up to where the files were copied, and the same positions after that."""
+    monkeypatch.setattr(detached, "_CONFIRM_PATIENCE_S", 0.1)
+    made(database, repository)
+    copy, behind = tmp_path / "copy", tmp_path / "behind"
+    shutil.copytree(database, copy)
+    shutil.copytree(database, behind)
+    run(database, "INSERT INTO t VALUES (-1, 1, 'here')")
+    run(copy, "INSERT INTO t VALUES (-1, 1, 'there')")
+    last = made(database, repository)
+    for scope in ("any", "full"):
+        with pytest.raises(BackupError, match="another history of this log: the log and the repo") as caught:
+            made(copy, repository, scope)
+        assert caught.value.hint
+        with pytest.raises(BackupError, match="another history of this log: the log ends at"):
+            made(behind, repository, scope)
+    assert [one.id for one in read_catalog(repository).backups][-1] == last.id
+    assert made(database, repository).parent == last.id
+    other = Repository.create(str(tmp_path / "other"))
+    assert contents(put_together(other, made(copy, other), tmp_path / "restored")) == contents(copy)
 
 
 # Encryption.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from herdpy.backup.archive import (
     ArchiveWriter,
@@ -24,7 +26,7 @@ from herdpy.backup.errors import BackupError, MissingPartError
 from herdpy.backup.pages import RateLimit
 from herdpy.backup.repository import Repository
 from herdpy.backup.staged_parts import CutTransactionError, StagedParts
-from herdpy.log import LogEntry, LogTrimmedError
+from herdpy.log import LogEntry, LogTrimmedError, LogUnavailableError
 from herdpy.log.detached import LogLedgers, confirmed_from
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
@@ -33,6 +35,8 @@ Progress = Callable[[int], object]
 """Called with the bytes of the log that were read so far."""
 
 _LISTINGS = 5
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,19 @@ class ArchivedLog:
     end_time_us: int
     raw_bytes: int
     stored_bytes: int
+
+
+def _listed_again(function: Callable[P, T]) -> Callable[P, T]:
+    """Done again when a segment has gone since it was listed: small ones are merged into large ones."""
+
+    @wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        for _ in range(_LISTINGS):
+            with suppress(MissingPartError):
+                return function(*arguments, **options)
+        return function(*arguments, **options)
+
+    return call
 
 
 def archive(
@@ -71,16 +88,53 @@ def archive(
         LogError: the log cannot be read.
         BackupError, PlaceError: the repository.
     """
-    end = confirmed_from(log, max(after, least))
     begin = continuous_end(repository, log_id, after)
+    end = _confirmed(log, max(after, least), begin)
+    _check_history(repository, log_id, log, begin)
     writer = ArchiveWriter(repository, log_id, begin)
     if begin < end:
         _copy(repository, log_id, log, begin, end, writer, limit or RateLimit(), progress)
-    end = max(begin, end)
     if continuous_end(repository, log_id, after) < end:
         raise BackupError(f"the archive does not lead from {after} to {end}: files of it were removed")
     newest_us = newest_time_us(repository, log_id, after, end)
     return ArchivedLog(end, newest_us, writer.raw_bytes, writer.stored_bytes)
+
+
+def _confirmed(log: LogLedgers, least: LSN, archived: LSN) -> LSN:
+    """The log's end, which is nowhere before what is archived of it."""
+    end = confirmed_from(log, least)
+    if archived <= end:
+        return end
+    try:
+        return confirmed_from(log, archived)
+    except LogUnavailableError:
+        raise _another_history(f"the log ends at {end}, and the repository has it up to {archived}") from None
+
+
+@_listed_again
+def _check_history(repository: Repository, log_id: str, log: LogLedgers, at: LSN) -> None:
+    """What is archived up to ``at`` is this log's. BackupError: it is a copy's, which went on otherwise."""
+    archived = next(
+        (
+            entry.header.crc
+            for segment in segments(repository, log_id)
+            if segment.ledger_id == at.ledger_id and segment.first <= at.entry_id <= segment.last
+            for entry in _entries(repository, log_id, segment)
+            if entry.lsn == at
+        ),
+        None,
+    )
+    live = None if archived is None else _live_crc(log, at)
+    if live is not None and live != archived:
+        raise _another_history(f"the log and the repository have other entries at {at}")
+
+
+def _another_history(what: str) -> BackupError:
+    return BackupError(
+        f"the repository has another history of this log: {what}",
+        hint="The database was put back from a copy of its files, or two copies are in use. Use another"
+        " repository. herdpy restore makes databases with a log of their own.",
+    )
 
 
 def _copy(
@@ -113,26 +167,23 @@ def _copy(
 # What is archived.
 
 
+@_listed_again
 def continuous_end(repository: Repository, log_id: str, after: LSN) -> LSN:
     """Up to where the archive has every entry after ``after``, across ledgers too.
 
     A ledger's first entry names the one before it. DamagedPartError; PlaceError.
     """
-    for _ in range(_LISTINGS):
-        at = after
-        try:
-            for segment in chain(segments(repository, log_id), after):
-                if segment.ledger_id != at.ledger_id:
-                    first = next(_entries(repository, log_id, segment), None)
-                    if first is None or first.header.predecessor != at:
-                        break
-                at = LSN(segment.ledger_id, segment.last)
-        except MissingPartError:  # merged with others since it was listed
-            continue
-        return at
-    return after
+    at = after
+    for segment in chain(segments(repository, log_id), after):
+        if segment.ledger_id != at.ledger_id:
+            first = next(_entries(repository, log_id, segment), None)
+            if first is None or first.header.predecessor != at:
+                break
+        at = LSN(segment.ledger_id, segment.last)
+    return at
 
 
+@_listed_again
 def newest_time_us(repository: Repository, log_id: str, after: LSN, upto: LSN) -> int:
     """Commit time of the newest archived transaction between two positions; 0: there is none."""
     for segment in reversed(chain(segments(repository, log_id), after)):
@@ -148,18 +199,25 @@ def _entries(repository: Repository, log_id: str, segment: LogSegment) -> Iterat
     return decode_segment(name, repository.read(name))
 
 
+@_listed_again
 def crc_at(repository: Repository, log_id: str, log: LogLedgers, lsn: LSN, end: LSN) -> int | None:
     """The running CRC of the entry at ``lsn``, from which the archive goes on; None: nothing says it."""
+    found = _live_crc(log, lsn)
+    for segment in chain(segments(repository, log_id), lsn)[:1] if found is None and lsn < end else ():
+        for entry in _entries(repository, log_id, segment):
+            if entry.lsn > lsn:
+                return entry.header.predecessor_crc
+    return found
+
+
+def _live_crc(log: LogLedgers, lsn: LSN) -> int | None:
+    """The running CRC of the entry at ``lsn`` as the log has it; None: it is trimmed."""
     state = log.state()
     if lsn == state.base:
         return state.base_crc
     for ledger in state.ledgers:
         if ledger.closed and ledger.last == lsn:
             return ledger.crc
-    for segment in chain(segments(repository, log_id), lsn)[:1] if lsn < end else ():
-        for entry in _entries(repository, log_id, segment):
-            if entry.lsn > lsn:
-                return entry.header.predecessor_crc
     with suppress(LogTrimmedError):
         for entry in log.read(_before(state, lsn), lsn):
             return entry.header.crc

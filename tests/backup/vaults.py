@@ -28,6 +28,7 @@ from herdpy.backup.repository import Repository, read_key
 from herdpy.cli.app import app
 from herdpy.log.lsn import LSN
 from herdpy.testing.process import spawn
+from herdpy_server.store import Store
 from tests.backup.histories import History, Moment
 
 ZONES = (timezone(timedelta(0)), timezone(timedelta(hours=5, minutes=45)), timezone(timedelta(hours=-9)))
@@ -65,6 +66,7 @@ class Vault:
     Attributes:
         source: the database's directory or URL.
         key_file: of the key, if it is encrypted.
+        archived: whether the database archives its log, so that a backup leads to every later position.
         manifests: what the command said of each that was made.
         killed: how many backups were killed before they were whole.
     """
@@ -73,6 +75,7 @@ class Vault:
     url: str
     chance: random.Random
     key_file: Path | None = None
+    archived: bool = False
     manifests: list[dict[str, Any]] = field(default_factory=list)
     killed: int = 0
 
@@ -112,7 +115,7 @@ class Vault:
         """Whether one backup leads to these positions: between backups the log may be gone."""
         return any(
             (LSN.parse(one["lsn"]) < first if after_image else LSN.parse(one["lsn"]) <= first)
-            and last <= LSN.parse(one["end"])
+            and (self.archived or last <= LSN.parse(one["end"]))
             for one in self.manifests
         )
 
@@ -145,9 +148,20 @@ def check_restores(
         ):
             target_directory = directory / f"restored-{number}"
             vault.restore(target_directory, *arguments)
+            roles = roles_of(target_directory) if history.roles else None
             connection = stack.enter_context(herdpy.connect(f"herdpy:{target_directory}", autocommit=True))
-            wrong += [f"{arguments}: {line}" for line in history.wrong(connection, moment)]
+            wrong += [f"{arguments}: {line}" for line in history.wrong(connection, moment, roles)]
     assert not wrong, "\n".join(wrong)
+
+
+def roles_of(directory: Path) -> dict[str, str]:
+    """Names by key of the roles that a cluster's database has, in a directory that nobody has open."""
+    store = Store.open(directory / "store")
+    try:
+        found = [json.loads(one) for one in (store.catalog.roles or {}).values()]
+    finally:
+        store.close()
+    return {one["key"]: one["name"] for one in found}
 
 
 def target(vault: Vault, history: History, moment: Moment) -> list[object]:
@@ -155,7 +169,8 @@ def target(vault: Vault, history: History, moment: Moment) -> list[object]:
     following, chance = history.after(moment), vault.chance
     ways: list[list[object]] = [["--to-lsn", moment.lsn]]
     if following is not None and vault.has(moment.lsn, following.lsn):
-        ways.append(["--before-commit", chance.choice([following.name, following.lsn])])
+        if following.name:
+            ways.append(["--before-commit", chance.choice([following.name, following.lsn])])
         # An image of the moment itself may be newer than the time.
         is_after = vault.has(moment.lsn, following.lsn, after_image=True)
         if is_after and moment.after_us < following.before_us:

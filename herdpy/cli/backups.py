@@ -6,9 +6,7 @@ The commands' signatures first, then what each shows. ``herdpy.backup`` does the
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdpy.cli.errors import FAILED, CliError, interruptible, print_note
+from herdpy.cli import backups_restored
+from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.repositories import KeyFileOption, RepositoryArgument, opened, without_userinfo
@@ -206,6 +205,14 @@ def verify_command(
             "--scratch", metavar="DIR", help="Where to restore to; without, where temporary files are."
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="DIR",
+            help="With --restore: compare it with this database, as of the newest state in its store.",
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Files that are read at a time.")] = 4,
     key_file: KeyFileOption = None,
     json: JsonOption = False,
@@ -217,7 +224,9 @@ def verify_command(
 
     With --restore each backup is made a database, up to the end of its log's archive: every table is compared
     with its checksums, in the store and in the log, and every row with its index entries. The database is
-    removed again.
+    removed again. With --against the backups of that database's log alone are restored, up to its position,
+    and the tables of both are compared. Of servers, herdpy check puts checksums into the log, which restores
+    are compared with.
 
     The exit code is 1 when there is a problem.
 
@@ -226,7 +235,10 @@ def verify_command(
       herdpy backups verify ./backups
       herdpy backups verify s3://bucket/backups --key-file backup.key --jobs 16
       herdpy backups verify ./backups --backup 20260102T030405Z-abcdef --restore --scratch /srv/scratch
+      herdpy backups verify ./backups --restore --against ./flights
     """
+    if (against or scratch) and not restore:
+        raise CliError("--against and --scratch are for --restore", code=USAGE)
     checking: Any = needed("herdpy.backup.checking")
     with _translated(), interruptible():
         found = opened(repository, key_file)
@@ -238,7 +250,7 @@ def verify_command(
                 report=lambda done, total: bar.update(done, total, done >> 20),
             )
             seconds = bar.seconds
-        restored = _restored(found, backup, scratch, jobs) if restore else []
+        restored = backups_restored.restored(found, backup, scratch, against, jobs) if restore else []
     problems = len(verification.problems) + sum(one["problem"] is not None for one in restored)
     if json:
         write_document(_verify_document(repository, verification, restored, seconds))
@@ -246,42 +258,6 @@ def verify_command(
         _show_verification(verification, restored, seconds)
     if problems:
         raise typer.Exit(FAILED)
-
-
-def _restored(repository: Any, backup: str, scratch: Path | None, jobs: int) -> list[dict[str, Any]]:
-    """Make a database of each backup, or of one, and check it."""
-    catalog: Any = needed("herdpy.backup.manifest").read_catalog(repository)
-    chosen = [one for one in catalog.backups if backup in ("", one.id)]
-    with tempfile.TemporaryDirectory(prefix="herdpy-verify-", dir=scratch) as folder:
-        return [_restored_one(repository, catalog, one, Path(folder) / one.id, jobs) for one in chosen]
-
-
-def _restored_one(repository: Any, catalog: Any, one: Any, directory: Path, jobs: int) -> dict[str, Any]:
-    restoring: Any = needed("herdpy_server.backup.restoring")
-    targets: Any = needed("herdpy_server.backup.targets")
-    errors: Any = needed("herdpy.backup.errors")
-    row: dict[str, Any] = {"id": one.id, "tablespace": one.tablespace, "log": one.log_id}
-    row |= dict.fromkeys(("lsn", "tables", "rows", "compared", "problem"))
-    try:
-        with Bar(f"Restoring {one.id}", "MiB", transient=True) as bar:
-            options = restoring.RestoreOptions(
-                jobs=jobs,
-                indexes=True,
-                progress=lambda _what, done, total: bar.update(done, total, done >> 20),
-            )
-            plan = targets.make_plan(
-                repository, catalog, targets.RestoreTarget(), log_id=one.log_id, backup_id=one.id
-            )
-            report = restoring.restore(repository, plan, directory, options)
-        row |= {"lsn": str(report.lsn), "tables": report.tables, "rows": report.rows}
-        row["compared"] = [str(lsn) for lsn in report.compared]
-        if report.backup != one.id:
-            row["problem"] = "; ".join(report.notes)
-    except errors.BackupError as error:
-        row["problem"] = str(error)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    return row
 
 
 def _verify_document(
@@ -309,6 +285,7 @@ def _show_verification(verification: Verification, restored: list[dict[str, Any]
         if row["problem"] is None:
             text = f"restored up to {row['lsn']}, {row['tables']} tables, {row['rows']:,} rows"
             text += f", compared with the log at {len(row['compared'])} positions"
+            text += f" and with {row['against']}" if row["against"] else ""
         else:
             text = row["problem"]
         sys.stdout.write(f"{row['id']}: {text}\n")

@@ -12,7 +12,9 @@ import pytest
 import herdpy
 from herdpy.backup import pages as pages_module
 from herdpy.backup.archive import ArchiveWriter, archived_end, read_entries, segments
+from herdpy.backup.checking import verify
 from herdpy.backup.errors import DamagedPartError, RepositoryError
+from herdpy.backup.expiry import Choice, expire
 from herdpy.backup.manifest import (
     BackupManifest,
     Image,
@@ -25,10 +27,12 @@ from herdpy.backup.manifest import (
     write_manifest,
 )
 from herdpy.backup.pages import PageMap, PageWriter, packs_of, read_map, read_pack, write_map
+from herdpy.backup.policy import KeepPolicy
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import START_CRC, LogEntry, decode_entry, encode_entry, encode_part
 from herdpy.log.lsn import LSN, START
 from herdpy_server.backup.making import directory_order, make_backup
+from tests.backup.small_repositories import DAY_US, SmallDatabase, make_small
 from tests.support.backups import put_together
 from tests.support.object_store import SECRET, s3_store, store_files
 
@@ -154,3 +158,25 @@ def test_a_database_is_backed_up_into_a_store_and_what_changed_since(
     for number, manifest in enumerate(found, 1):
         with herdpy.connect(str(put_together(repository, manifest, tmp_path / str(number)))) as connection:
             assert connection.execute("SELECT count(*) FROM t").fetchall() == [(number,)]
+
+
+def test_a_repository_is_verified_and_expired(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_small(monkeypatch)
+    database = SmallDatabase(repository, LOG)
+    for kind in ("full", "pages", "full"):
+        database.write(load=True)
+        database.back_up(kind)  # type: ignore[arg-type]
+    later_us = database.us + 10 * DAY_US
+    assert verify(repository, now_us=later_us).findings == []
+    plan = expire(repository, Choice(KeepPolicy(last=1)), now_us=later_us)
+    assert len(plan.backups) == 2
+    assert len(database.check_all()) == 1
+    assert verify(repository, now_us=later_us).findings == []
+    assert len({name.split("/")[3] for name in repository.sizes(f"logs/{LOG}/backups")}) == 1
+    (pack, *_rest) = [name for name in repository.sizes() if "/pages-" in name]
+    repository.delete(pack)
+    assert [(one.file, one.kind) for one in verify(repository, now_us=later_us).problems] == [
+        (pack, "missing")
+    ]

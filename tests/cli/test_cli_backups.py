@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -122,4 +123,31 @@ def test_keys_and_refusals(run: Run, repository: tuple[Path, Path], tmp_path: Pa
     assert (
         "no backup nix"
         in run("backups", "verify", place, "--key-file", key, "--backup", "nix", code=1).stderr
+    )
+
+
+def test_restores_are_compared_with_a_living_database(
+    run: Run, repository: tuple[Path, Path], tmp_path: Path
+) -> None:
+    place, key = repository
+    options = (place, "--key-file", key, "--restore", "--scratch", tmp_path)
+    found = _json(run, "verify", *options, "--against", tmp_path / "one")["restored"]
+    assert [(one["tablespace"], one["rows"], one["problem"]) for one in found] == [
+        ("table one", 503, None)
+    ] * 3
+    assert {one["against"] for one in found} == {str(tmp_path / "one")}
+    # One that went another way at the same position, and one that is beyond the archive.
+    shutil.copytree(tmp_path / "one", tmp_path / "fork")
+    run("sql", tmp_path / "one", "-c", "INSERT INTO t VALUES (1000)")
+    run("backup", tmp_path / "one", "--to", place, "--key-file", key, "--tablespace", "table one")
+    run("sql", tmp_path / "fork", "-c", "INSERT INTO t VALUES (1001)")
+    found = _json(run, "verify", *options, "--against", tmp_path / "one")["restored"]
+    assert [one["problem"] for one in found] == [None] * 4
+    found = _json(run, "verify", *options, "--against", tmp_path / "fork", code=1)["restored"]
+    assert all("table t is not that of" in one["problem"] for one in found)
+    run("sql", tmp_path / "one", "-c", "INSERT INTO t VALUES (1002)")
+    found = _json(run, "verify", *options, "--against", tmp_path / "one", code=1)["restored"]
+    assert all("beyond what is archived" in one["problem"] for one in found)
+    assert (
+        "are for --restore" in run("backups", "verify", place, "--against", tmp_path / "one", code=2).stderr
     )

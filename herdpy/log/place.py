@@ -39,6 +39,7 @@ class Place:
             raise PlaceError(f"{url} cannot be opened: {error}") from error
         self._root = str(root).rstrip("/")
         self._local = "file" in _protocols(self._fs)
+        self._settled: set[str] = set()
 
     @classmethod
     def below(cls, place: Place, name: str) -> Place:
@@ -46,6 +47,7 @@ class Place:
         inner = cls.__new__(cls)
         inner.url, inner._fs = f"{place.url}/{name}", place._fs
         inner._root, inner._local = f"{place._root}/{name}", place._local
+        inner._settled = set()
         return inner
 
     def path(self, name: str) -> str:
@@ -155,7 +157,9 @@ class Place:
 
     def _written(self, directory: str, name: str, data: bytes) -> str:
         """A file of a local directory under a name that nobody else takes, on the disk."""
-        os.makedirs(directory, exist_ok=True)
+        if not os.path.isdir(directory):
+            self._settled.discard(directory)
+            os.makedirs(directory, exist_ok=True)
         hidden = os.path.join(directory, f".{os.path.basename(name)}.{secrets.token_hex(4)}.new")
         with open(hidden, "wb") as file:
             file.write(data)
@@ -164,12 +168,16 @@ class Place:
         return hidden
 
     def _settle_names(self, directory: str) -> None:
-        """Bring the names of a local directory to the disk, and its own, up to the place's."""
-        while True:
-            sync_directory(directory)
-            if len(directory) < len(self._root):
-                return
-            directory = os.path.dirname(directory)
+        """Bring the names of a local directory to the disk, and its own, up to the place's.
+
+        Those above it are there for good once that was done: each sync holds up all writers of that disk.
+        """
+        sync_directory(directory)
+        above = directory
+        while directory not in self._settled and len(above) >= len(self._root):
+            above = os.path.dirname(above)
+            sync_directory(above)
+        self._settled.add(directory)
 
     def delete(self, name: str) -> None:
         """Remove a file; nothing when it is not there."""

@@ -77,3 +77,21 @@ def test_what_a_place_refuses_names_it(tmp_path: Path) -> None:
         place.put("a", b"1")
     with pytest.raises(PlaceError, match="cannot be opened"):
         Place("nowhere://x")
+
+
+def test_the_way_to_a_directory_is_brought_to_the_disk_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("herdpy.log.place.sync_directory", lambda path: synced.append(str(path)))
+    made = Place(str(tmp_path / "p"))
+    inner, way = str(tmp_path / "p/x/y"), [str(tmp_path / one) for one in ("p/x/y", "p/x", "p", "")]
+    made.put("x/y/a", b"1")
+    assert [one.rstrip("/") for one in synced] == [one.rstrip("/") for one in way]
+    synced.clear()
+    made.put("x/y/b", b"2")
+    assert synced == [inner]
+    made.clear()
+    synced.clear()
+    made.put_new("x/y/a", b"1")
+    assert len(synced) == len(way)

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
 from herdpy.log import (
@@ -35,10 +35,12 @@ from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.log_cursor import LedgerPlaces, LogCursor
 from herdpy.log.lsn import LSN
-from herdpy.log.published import SnapshotRef, load, newest, snapshots
 from herdpy.log.records import StagedPart
 from herdpy.log.staging import read_part
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
+
+if TYPE_CHECKING:
+    from herdpy.log.published import SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class LogAddress:
         """
         if not self.snapshot_url:
             return None
+        from herdpy.log.published import newest  # it needs pyarrow, and most processes have no use for it
+
         return newest(self.snapshot_url, self.tablespace, upto, time_us, self.log_id or None)
 
     def oldest_snapshot(self, after: LSN, upto: LSN) -> SnapshotRef | None:
@@ -100,6 +104,8 @@ class LogAddress:
 
         Raises DamagedSnapshotError, PlaceError.
         """
+        from herdpy.log.published import load, snapshots
+
         found = snapshots(self.snapshot_url, self.tablespace) if self.snapshot_url else []
         between = (ref for ref in reversed(found) if after <= ref.lsn <= upto)
         return next((ref for ref in between if self.log_id in ("", load(ref).log_id)), None)

@@ -1,6 +1,6 @@
 """An archiving process: ``python -m herdpy_server.backup.archiver_child``, started by a server.
 
-Above ``herdpy.backup`` and ``herdpy.log.detached``; ``archiver`` is the other end. It reads the log by
+Above ``herdpy.backup`` and the log; ``archiver`` is the other end. It reads the log by
 itself, stands back behind its server, and ends with it. What it has written until then is of use: entries
 that are confirmed never change, and segments may overlap.
 
@@ -14,25 +14,24 @@ import contextlib
 import faulthandler
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from msgspec import structs
 
 from herdpy.backup.archive import SEGMENT_BYTES, ArchiveWriter, archived_in, newest_of, segments
 from herdpy.backup.errors import BackupError
 from herdpy.backup.manifest import LogRecord, write_log_record
-from herdpy.backup.merging import FEW, merge_ledger
+from herdpy.backup.merging import FEW, is_to_be_merged, merge_ledger
 from herdpy.backup.repository import Repository, read_key
 from herdpy.backup.staged_parts import CutTransactionError, StagedParts
-from herdpy.log.detached import LogAddress, LogLedgers, opened
 from herdpy.log.entry import entry_bytes
-from herdpy.log.errors import CorruptLedgerError, LogError, LogTrimmedError
-from herdpy.log.file_ledger import Confirmed
+from herdpy.log.errors import CorruptLedgerError, LogClosedError, LogError, LogTrimmedError
+from herdpy.log.file_ledger import NOTHING, Confirmed, ledger_path
 from herdpy.log.files import OsFiles
-from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.log_cursor import LogCursor
 from herdpy.log.lsn import LSN
 from herdpy.log.place import PlaceError
@@ -54,6 +53,9 @@ from herdpy_server.backup.archiver_messages import (
     to_archiver,
 )
 from herdpy_server.child_process import end_with_parent, lower_priority
+
+if TYPE_CHECKING:
+    from herdpy.log.detached import LogLedgers
 
 _BUSY_EVERY_S = 20.0
 
@@ -107,17 +109,13 @@ def _text(error: Exception) -> str:
     return str(error) if isinstance(error, BackupError | LogError) else f"{type(error).__name__}: {error}"
 
 
-def _address(place: ArchivedPlace) -> LogAddress:
-    return LogAddress(**structs.asdict(place))
-
-
 class EntrySource(Protocol):
     """A log whose entries are copied."""
 
     def state(self) -> LedgerListState:
         """The ledger list as it is now."""
 
-    def entries(self, after: LSN, upto: Upto) -> Generator[tuple[LSN, bytes, list[StagedPart]], None, None]:
+    def entries(self, after: LSN, upto: Upto) -> Iterator[tuple[LSN, bytes, list[StagedPart]]]:
         """Each entry as it stands there, with the staged ledgers that it names. Raises as ``LogLedgers``."""
 
     def staged(self, part: StagedPart) -> Iterator[bytes]:
@@ -127,22 +125,29 @@ class EntrySource(Protocol):
 class FileSource:
     """A log in files: entries are checked and not taken apart; no entry names staged ledgers."""
 
-    def __init__(self, directory: str, ledgers: LogLedgers, after: LSN) -> None:
-        self._ledgers = ledgers
-        self._state = ledgers.state()
-        self._confirmed = Confirmed(0, 0, after)
-        self._cursor = LogCursor(OsFiles(), directory, lambda: (self._confirmed, self._state), after)
+    def __init__(self, place: ArchivedPlace) -> None:
+        self._place = place
+        self._list = FileLedgerList(place.directory)
+        self._confirmed = NOTHING
+        self._state = self.state()
+        self._cursor: LogCursor | None = None
 
     def state(self) -> LedgerListState:
-        self._ledgers.confirmed()  # which reads the list
-        return self._ledgers.state()
+        state = self._list.read()
+        if state is None or state.log_id != self._place.log_id:
+            raise LogClosedError(f"{self._place.directory} has another log than {self._place.log_id}")
+        return state
 
-    def entries(self, after: LSN, upto: Upto) -> Generator[tuple[LSN, bytes, list[StagedPart]], None, None]:
-        del after  # the cursor is there
+    def entries(self, after: LSN, upto: Upto) -> Iterator[tuple[LSN, bytes, list[StagedPart]]]:
         self._confirmed = Confirmed(upto.ledger_id, upto.length, upto.lac)
         self._state = self.state()  # after what is confirmed: it is at least as new
+        cursor = self._cursor
+        if cursor is None:
+            directory = self._place.directory
+            cursor = LogCursor(OsFiles(), directory, lambda: (self._confirmed, self._state), after)
+            self._cursor = cursor
         try:
-            while (found := self._cursor.next_bytes(upto.lac)) is not None:
+            while (found := cursor.next_bytes(upto.lac)) is not None:
                 yield *found, []
         except CorruptLedgerError as error:
             base = self.state().base
@@ -151,10 +156,12 @@ class FileSource:
             raise
 
     def staged(self, part: StagedPart) -> Iterator[bytes]:
-        return self._ledgers.part(part)
+        path = ledger_path(self._place.directory, part.ledger_id)
+        raise CorruptLedgerError(part.ledger_id, None, path, "a log in files stages no rows in ledgers")
 
     def close(self) -> None:
-        self._cursor.close()
+        if self._cursor is not None:
+            self._cursor.close()
 
 
 class BookieSource:
@@ -168,7 +175,7 @@ class BookieSource:
     def state(self) -> LedgerListState:
         return self._ledgers.state()
 
-    def entries(self, after: LSN, upto: Upto) -> Generator[tuple[LSN, bytes, list[StagedPart]], None, None]:
+    def entries(self, after: LSN, upto: Upto) -> Iterator[tuple[LSN, bytes, list[StagedPart]]]:
         for entry in self._ledgers.read(after, upto.lac):
             try:
                 named = self._named.of(entry)
@@ -179,6 +186,18 @@ class BookieSource:
 
     def staged(self, part: StagedPart) -> Iterator[bytes]:
         return self._ledgers.part(part)
+
+
+def _source_of(place: ArchivedPlace, repository: Repository, stack: ExitStack) -> EntrySource:
+    """The log there, opened until ``stack`` is closed. Raises as ``detached.opened``."""
+    if place.directory:
+        files = FileSource(place)
+        stack.callback(files.close)
+        return files
+    from herdpy.log.detached import LogAddress, opened  # for files nobody needs a client of BookKeeper
+
+    ledgers = stack.enter_context(opened(LogAddress(**structs.asdict(place))))
+    return BookieSource(repository, place.log_id, ledgers)
 
 
 class Archiving:
@@ -194,8 +213,8 @@ class Archiving:
         self._log_id = start.place.log_id
         key = read_key(Path(start.key_file)) if start.key_file else None
         self._repository = Repository.create(start.url, key)
-        ledgers = stack.enter_context(opened(_address(start.place)))
-        state = ledgers.state()
+        self._source = _source_of(start.place, self._repository, stack)
+        state = self._source.state()
         found = segments(self._repository, self._log_id)
         self._archived = archived_in(found, state)
         newest = newest_of(found)
@@ -209,12 +228,6 @@ class Archiving:
                 start.branched,
             ),
         )
-        if start.place.directory:
-            files = FileSource(start.place.directory, ledgers, self._archived)
-            stack.callback(files.close)
-            self._source: EntrySource = files
-        else:
-            self._source = BookieSource(self._repository, self._log_id, ledgers)
         self._writer = ArchiveWriter(self._repository, self._log_id, self._archived)
         self._written: dict[int, int] = {}  # how many segments each ledger has that may have to be merged
         for one in found:
@@ -277,7 +290,9 @@ class Archiving:
         for ledger_id in closed:
             if self._written.pop(ledger_id) > FEW:
                 try:
-                    merge_ledger(self._repository, self._log_id, ledger_id)
+                    found = segments(self._repository, self._log_id)
+                    if is_to_be_merged(one for one in found if one.ledger_id == ledger_id):
+                        merge_ledger(self._repository, self._log_id, ledger_id)
                 except (PlaceError, BackupError) as error:
                     self._say(Remarked(f"segments of ledger {ledger_id} are not merged: {error}"))
                 return

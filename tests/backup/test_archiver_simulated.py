@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from herdpy.backup import archive, merging
-from herdpy.backup.archive import archived_in, read_entries, segments
+from herdpy.backup.archive import ArchiveWriter, archived_in, read_entries, segments
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import START_CRC, decode_entry, encode_entry, encode_part
 from herdpy.log.errors import LogTrimmedError
@@ -119,6 +119,16 @@ class Leader:
         self.archived = START
 
 
+def back_up(log: ModelLog, url: str, chance: random.Random) -> None:
+    """A backup archives from its image on, which may be anywhere, wherever the archive is."""
+    begins = [at for at, (lsn, _) in enumerate(log.entries) if not lsn.entry_id]
+    first = chance.choice([chance.randrange(len(log.entries) + 1), *begins[-1:]])
+    writer = ArchiveWriter(Repository.create(url), LOG, START)
+    for lsn, data in log.entries[first:]:
+        writer.add_bytes(lsn, data)
+    writer.flush()
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_no_entry_is_lost_whoever_archives(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -160,7 +170,7 @@ def test_no_entry_is_lost_whoever_archives(
     leaders = [Leader(log, url) for _ in range(3)]
     seen = [START]
     for _ in range(250):
-        match chance.randrange(10):
+        match chance.randrange(11):
             case 0 | 1 | 2 | 3:
                 log.append()
                 seen.append(log.lac)
@@ -175,6 +185,9 @@ def test_no_entry_is_lost_whoever_archives(
                 log.trim(chance.choice(leaders).archived)  # only one that leads trims, by what it knows
             case 9:
                 chance.choice(leaders).die()
+            case 10:
+                with contextlib.suppress(PlaceError):
+                    back_up(log, url, chance)
     log.append()
     last = leaders[0]
     last.die()

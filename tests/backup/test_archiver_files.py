@@ -453,3 +453,16 @@ async def test_a_damaged_repository_is_told_and_nothing_is_lost(archived: Archiv
     archived.assert_whole()
     with contextlib.suppress(FileNotFoundError):
         assert len(segments(archived.repository(), archived.log_id)) > FEW
+
+
+@on_a_loop
+async def test_no_more_is_written_in_a_second_than_may_be(archived: Archived) -> None:
+    archived.insert(400)
+    loop = asyncio.get_running_loop()
+    async with archived.archiver(rate_bytes=10_000) as archiver:
+        began_s = loop.time()
+        first = await archived.level(archiver)
+        archived.insert()
+        await archived.level(archiver)
+        assert loop.time() - began_s >= first.stored_bytes / 10_000
+    archived.assert_whole()

@@ -92,7 +92,47 @@ def test_a_preferred_leader_that_is_close_is_handed_over_to(
     assert found == hands_over == bool(handed)
 
 
-def _tasks_of(replica: SimpleNamespace, handed: list[bool]) -> LeaderTasks:
+def _tasks_of(replica: SimpleNamespace, handed: list[bool], archived: LSN | None = None) -> LeaderTasks:
     async def fulfil_word() -> None: ...
 
-    return LeaderTasks(cast(ReplicaBase, replica), lambda: handed.append(True), lambda: None, fulfil_word)
+    return LeaderTasks(cast(ReplicaBase, replica), lambda: handed.append(True), lambda: archived, fulfil_word)
+
+
+@pytest.mark.parametrize(
+    ("archived", "floor"),
+    [
+        (None, LSN(8, 9)),  # nobody archives, or the archive is given up on
+        (START, START),  # it is not known yet how far it is
+        (LSN(3, 50), LSN(3, 50)),
+        (LSN(9, 3), LSN(8, 9)),
+    ],
+)
+def test_trimming_waits_for_the_archive(
+    archived: LSN | None, floor: LSN, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed: list[LSN] = []
+
+    async def claim_trim(*_: object, checkpoint: LSN, **__: object) -> LSN:
+        claimed.append(checkpoint)
+        return checkpoint
+
+    async def published_of(*_: object) -> None: ...
+
+    async def atrim(_before: LSN) -> list[int]:
+        return []
+
+    monkeypatch.setattr(leader_tasks, "claim_trim", claim_trim)
+    monkeypatch.setattr(leader_tasks, "published_of", published_of)
+    store = SimpleNamespace(durable=LSN(9, 3), floor=LSN(9, 3), log_trimmed=lambda _base: [])
+    host = SimpleNamespace(
+        node="a",
+        bk=SimpleNamespace(znodes=None),
+        coordination=SimpleNamespace(layout=Layout("/herdpy")),
+    )
+    info = SimpleNamespace(name="t", replicas=("a",), retention_bytes=0, retention_s=0.0)
+    replica = SimpleNamespace(host=host, info=info, opened=SimpleNamespace(store=store))
+    log: Any = SimpleNamespace(
+        ledgers=lambda: LEDGERS, list_share=0.0, atrim=atrim, state=SimpleNamespace(base=START)
+    )
+    asyncio.run(_tasks_of(replica, [], archived)._trim(log))
+    assert claimed == [floor]

@@ -186,6 +186,8 @@ class PageWriter:
         self._running: dict[Future[int], int] = {}
         self._rest = bytearray()
         self._pack = bytearray()
+        self._packed = 0  # bytes of it that are of this pack
+        self._free: list[bytearray] = []
         self._pack_pages: list[int] = []
         self._pages = 0
         self._packs = 0
@@ -196,42 +198,73 @@ class PageWriter:
 
     def feed(self, data: bytes | memoryview) -> None:
         """The next bytes of the image. Blocks while enough is under way. PlaceError."""
-        self._rest += data
-        size = self._page_bytes
-        whole = len(self._rest) - len(self._rest) % size
-        with memoryview(self._rest) as view:
-            for start in range(0, whole, size):
-                self._page(view[start : start + size])
-        del self._rest[:whole]
-        self.read_bytes += len(data)
+        with memoryview(data) as view:
+            begin = 0
+            if self._rest:
+                begin = min(self._page_bytes - len(self._rest), len(view))
+                self._rest += view[:begin]
+                if len(self._rest) == self._page_bytes:
+                    self._take(memoryview(bytes(self._rest)))
+                    self._rest.clear()
+            stop = len(view) - (len(view) - begin) % self._page_bytes
+            if begin < stop:
+                self._take(view[begin:stop])
+            self._rest += view[max(begin, stop) :]
+            self.read_bytes += len(view)
         self._progress(self.read_bytes, self.stored_bytes)
 
-    def _page(self, page: memoryview) -> None:
-        digest = xxh3_128_digest(page)
-        at = self._pages * _HASH_BYTES
-        self._hashes += digest
-        if self._known_hashes[at : at + _HASH_BYTES] != digest or self._known.source[self._pages] == _NOWHERE:
-            self._pack += page
-            self._pack_pages.append(self._pages)
-            if len(self._pack) + self._page_bytes > PACK_BYTES:
+    def _take(self, pages: memoryview) -> None:
+        """Whole pages: those that are not known go into packs, runs of them at once."""
+        size, first = self._page_bytes, self._pages
+        digests = [xxh3_128_digest(pages[start : start + size]) for start in range(0, len(pages), size)]
+        self._hashes += b"".join(digests)
+        self._pages += len(digests)
+        begin = 0
+        for place, digest in enumerate(digests):
+            if self._is_known(first + place, digest):
+                self._pack_run(pages[begin * size : place * size], first + begin)
+                begin = place + 1
+        self._pack_run(pages[begin * size :], first + begin)
+
+    def _is_known(self, page: int, digest: bytes) -> bool:
+        at = page * _HASH_BYTES
+        if self._known_hashes[at : at + _HASH_BYTES] != digest:
+            return False
+        return int(self._known.source[page]) != _NOWHERE
+
+    def _pack_run(self, pages: memoryview, first: int) -> None:
+        """Pages that follow one another, the first of them by its number."""
+        size = self._page_bytes
+        while pages:
+            room = max(PACK_BYTES - self._packed, size) // size * size
+            some = pages[:room]
+            self._pack[self._packed : self._packed + len(some)] = some
+            self._packed += len(some)
+            self._pack_pages.extend(range(first, first + len(some) // size))
+            first += len(some) // size
+            pages = pages[len(some) :]
+            if self._packed + size > PACK_BYTES:
                 self._send()
-        self._pages += 1
 
     def _send(self) -> None:
         """Have a thread write the pack."""
         while len(self._running) >= self._jobs * 2:
             self._collect(wait(self._running, return_when=FIRST_COMPLETED).done)
-        name, contents = f"{self._directory}/pages-{self._packs}", self._pack
+        name = f"{self._directory}/pages-{self._packs}"
         self._new.append((self._packs, self._pack_pages))
-        self.new_bytes += len(contents)
-        self._running[self._threads.submit(self._write, name, contents)] = self._packs
+        self.new_bytes += self._packed
+        self._running[self._threads.submit(self._write, name, self._pack, self._packed)] = self._packs
         self._packs += 1
-        self._pack, self._pack_pages = bytearray(), []
+        # A buffer that a thread is done with: fresh memory costs as much as the copying.
+        self._pack, self._packed = self._free.pop() if self._free else bytearray(), 0
+        self._pack_pages = []
         if self._packs - self._indexed >= _INDEX_EVERY:
             self._index()
 
-    def _write(self, name: str, contents: bytearray) -> int:
-        data = self._repository.codec.encode(name, contents)
+    def _write(self, name: str, pack: bytearray, size: int) -> int:
+        with memoryview(pack) as view:
+            data = self._repository.codec.encode(name, view[:size])
+        self._free.append(pack)
         self._limit.spend(len(data))
         self._repository.place.put(name, data)
         return len(data)
@@ -259,7 +292,7 @@ class PageWriter:
             raise ValueError(
                 f"the image ends in the middle of a page, {len(self._rest)} bytes after the last"
             )
-        if self._pack:
+        if self._packed:
             self._send()
         self._collect(wait(self._running).done)
         self._threads.shutdown()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from herdpy.log import LastWait
 from herdpy.log.lsn import LSN
 from herdpy.log.wait import run_blocking
 from herdpy_server.embedded import Database, opened
+from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.flashback import resolved
 from herdpy_server.store import marks as store_marks
 from herdpy_server.tablespace import tablespace as state_machine
 from herdpy_server.tablespace.past import AtPosition, AtTime, BeforeTransaction, PastState, TransactionPlace
+from herdpy_server.tablespace_host import DatabaseSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.as_of import AsOf
@@ -143,9 +149,15 @@ def test_times_of_statements_in_three_zones(clock: list[int], db: Client) -> Non
 
 
 def test_a_moment_may_be_in_the_midst_of_an_entry(clock: list[int], db: Client) -> None:
+    db.run("CREATE INDEX by_v ON t (v)")
     before = db.now
-    sessions = [db.database.session() for _ in range(4)]
-    commits = [session.execute(f"INSERT INTO t VALUES ({10 + n}, 'x')") for n, session in enumerate(sessions)]
+    changes = (
+        "INSERT INTO t VALUES (10, 'x')",
+        "DELETE FROM t WHERE id = 1",
+        *("INSERT INTO t VALUES (%d)",) * 2,
+    )
+    texts = [text % (10 + n) if "%" in text else text for n, text in enumerate(changes)]
+    commits = [db.database.session().execute(text) for text in texts]
     assert all(isinstance(commit.send(None), LastWait) for commit in commits)
     db.database.log.flush()
     for commit in commits:
@@ -159,17 +171,11 @@ def test_a_moment_may_be_in_the_midst_of_an_entry(clock: list[int], db: Client) 
         table = state.catalog.by_name["t"]
         return [snapshot.ops(table).decode(image)[0] for image in snapshot.images(table)]
 
-    assert ids(AtTime(clock[0] - 2)) == [1, 2, 10, 11]
+    assert ids(AtTime(clock[0] - 2)) == [2, 10]
     assert ids(BeforeTransaction(TransactionPlace(lsn, 1))) == [1, 2, 10]
-    assert ids(AtTime(clock[0] - 1)) == [
-        1,
-        2,
-        10,
-        11,
-        12,
-    ]  # of the one before, of which it begins in the midst
-    assert ids(AtPosition(lsn)) == [1, 2, 10, 11, 12, 13]
-    assert ids(BeforeTransaction(TransactionPlace(lsn, 3))) == [1, 2, 10, 11, 12]
+    assert ids(AtTime(clock[0] - 1)) == [2, 10, 12]  # made of the one before, which ends within the entry
+    assert ids(AtPosition(lsn)) == [2, 10, 12, 13]
+    assert ids(BeforeTransaction(TransactionPlace(lsn, 3))) == [2, 10, 12]
     assert ids(AtPosition(LSN.parse(before))) == [1, 2]
     assert ids(AtTime(clock[0] - 4)) == [1, 2]
 
@@ -442,6 +448,57 @@ def test_states_that_are_kept_go_with_their_marks(db: Client) -> None:
     assert past._kept == []
     assert db.database.store.disk.states < states
     assert db.refused(f"SELECT * FROM t AS OF SYSTEM TIME '{before}'").sqlstate == "72000"
+
+
+def test_marks_go_when_there_is_no_space(db: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, failed = db.database, threading.Event()
+    for number in range(3, 6):
+        db.run(f"INSERT INTO t VALUES ({number}, 'c')")
+        database.checkpoint()
+    marks = database.store.marks
+    assert marks.count > 1
+
+    def full() -> None:
+        raise lmdb.MapFullError("MDB_MAP_FULL")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database.store, "flush", full)
+        patched.setattr(database.checkpointer, "on_progress", failed.set)
+        db.run("INSERT INTO t VALUES (6, 'd')")
+        database.checkpointer.request()
+        assert failed.wait(20)
+    assert marks.count == 1
+    database.checkpoint()
+    assert db.rows("SELECT count(*) FROM t") == [(6,)]
+
+
+def test_where_workers_answer_the_past_is_read_here(tmp_path: Path) -> None:
+    async def run() -> None:
+        settings = DatabaseSettings(flashback_s=60)
+        database = await ServedDatabase.open(tmp_path / "db", settings, WorkerSettings(maximum=1))
+        session = database.session()
+
+        async def rows(sql: str) -> Any:
+            return (await database.call(session.execute(sql))).rows
+
+        try:
+            await rows("CREATE TABLE t (id int, v int)")
+            await rows("INSERT INTO t SELECT g, g % 10 FROM generate_series(1, 20000) g")
+            before = database.store.applied
+            await rows("UPDATE t SET v = 0")
+            await rows("DELETE FROM t WHERE id > 10000")
+            question = "SELECT sum(v), count(*), max(id) FROM t"
+            assert await rows(question) == [(0, 10_000, 10_000)]
+            past = f"{question} AS OF SYSTEM TIME '{before}'"
+            assert await rows(past) == [(90_000, 20_000, 20_000)]
+            await rows("DROP TABLE t")
+            await rows("UNDROP TABLE t")
+            assert await rows(question) == [(0, 10_000, 10_000)]
+            assert await rows(past) == [(90_000, 20_000, 20_000)]
+        finally:
+            await database.close()
+
+    asyncio.run(run())
 
 
 def test_a_moment_is_made_once_for_the_next_statement(db: Client, monkeypatch: pytest.MonkeyPatch) -> None:

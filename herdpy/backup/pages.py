@@ -401,7 +401,7 @@ def packs_of(pages: PageMap, log_id: str) -> list[PackUse]:
 
 def read_pack(
     repository: Repository, pages: PageMap, use: PackUse, page_bytes: int
-) -> list[tuple[int, bytes]]:
+) -> list[tuple[int, memoryview]]:
     """Runs of pages: the number of the first, and their bytes. Every page is compared with its hash.
 
     Raises:
@@ -409,13 +409,26 @@ def read_pack(
         PlaceError: the place refuses it.
     """
     contents = memoryview(repository.read(use.name))
-    runs: list[tuple[int, bytearray]] = []
-    for slot, page in zip(use.slots.tolist(), use.pages.tolist(), strict=True):
-        data = contents[slot * page_bytes : (slot + 1) * page_bytes]
-        if len(data) != page_bytes or xxh3_128_digest(data) != pages.hashes[page].tobytes():
-            raise DamagedPartError(use.name, f"page {page} is not in it as the backup's map says")
-        if runs and runs[-1][0] + len(runs[-1][1]) // page_bytes == page:
-            runs[-1][1].extend(data)
-        else:
-            runs.append((page, bytearray(data)))
-    return [(page, bytes(data)) for page, data in runs]
+    starts = (use.slots.astype(np.int64) * page_bytes).tolist()
+    found = b"".join([xxh3_128_digest(contents[start : start + page_bytes]) for start in starts])
+    if starts and (max(starts) + page_bytes > len(contents) or found != pages.hashes[use.pages].tobytes()):
+        page = _wrong_page(found, contents, pages, use, page_bytes)
+        raise DamagedPartError(use.name, f"page {page} is not in it as the backup's map says")
+    # A run is where both the pages and their places in the pack follow one another.
+    ends = np.flatnonzero((np.diff(use.pages.astype(np.int64)) != 1) | (np.diff(use.slots) != 1)) + 1
+    firsts = [0, *ends.tolist()] if starts else []
+    lasts = [*ends.tolist(), len(starts)]
+    numbers = use.pages.tolist()
+    return [
+        (numbers[first], contents[starts[first] : starts[last - 1] + page_bytes])
+        for first, last in zip(firsts, lasts, strict=False)
+    ]
+
+
+def _wrong_page(found: bytes, contents: memoryview, pages: PageMap, use: PackUse, page_bytes: int) -> int:
+    """The first page that a pack does not have as it should."""
+    for at, (slot, page) in enumerate(zip(use.slots.tolist(), use.pages.tolist(), strict=True)):
+        digest = found[at * _HASH_BYTES : (at + 1) * _HASH_BYTES]
+        if (slot + 1) * page_bytes > len(contents) or digest != pages.hashes[page].tobytes():
+            return int(page)
+    raise AssertionError("all pages are right")

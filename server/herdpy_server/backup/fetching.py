@@ -61,6 +61,8 @@ class _ImageFile:
         self._title = f"{repository.id} {manifest.log_id} {manifest.image.backup}"
         self._lock = threading.Lock()
         self._written: list[str] = []
+        self._settling: Future[None] = Future()  # one at a time, beside the reading
+        self._settling.set_result(None)
 
     def fill(self, packs: list[PackUse], jobs: int, progress: FetchProgress) -> int:
         there = self._there()
@@ -77,12 +79,13 @@ class _ImageFile:
             running: dict[Future[int], None] = {}
             for one in missing:
                 if len(running) >= jobs * 2:
-                    done += self._collect(running, descriptor)
+                    done += self._collect(running, threads, descriptor)
                     progress(done, total)
                 running[threads.submit(self._pack, one, descriptor)] = None
             while running:
-                done += self._collect(running, descriptor)
+                done += self._collect(running, threads, descriptor)
                 progress(done, total)
+            self._settling.result()
             self._settle(descriptor)
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
@@ -119,15 +122,16 @@ class _ImageFile:
             self._written.append(use.name)
         return len(use.pages) * size
 
-    def _collect(self, running: dict[Future[int], None], descriptor: int) -> int:
+    def _collect(self, running: dict[Future[int], None], threads: ThreadPoolExecutor, descriptor: int) -> int:
         """Wait for some of what is under way; the bytes that it brought."""
         done = wait(running, return_when=FIRST_COMPLETED).done
         size = 0
         for one in done:
             del running[one]
             size += one.result()
-        if len(self._written) >= _SYNC_PACKS:
-            self._settle(descriptor)
+        if len(self._written) >= _SYNC_PACKS and self._settling.done():
+            self._settling.result()
+            self._settling = threads.submit(self._settle, descriptor)
         return size
 
     def _settle(self, descriptor: int) -> None:

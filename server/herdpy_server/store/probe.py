@@ -139,10 +139,10 @@ def walk(path: str) -> str | None:
             rows = checksum = 0
             table = kept.get(name[1:].decode()) if name.startswith(b"t") else None
             with env.begin() as txn:
-                for key, value in txn.cursor(handle):
+                if table is None:
+                    rows = sum(1 for _ in txn.cursor(handle).iternext(keys=True, values=False))
+                for key, value in txn.cursor(handle) if table is not None else ():
                     rows += 1
-                    if table is None:
-                        continue
                     whole = key
                     if len(key) > 480:
                         end = 4 + int.from_bytes(value[:4], "big")

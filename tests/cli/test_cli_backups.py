@@ -10,22 +10,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from herdpy.cli.app import app
 
 Run = Callable[..., Any]
 SCRIPT = 'CREATE TABLE t (x int PRIMARY KEY); CREATE SCHEMA "a b"; CREATE TABLE "a b".t (x int PRIMARY KEY);'
 
 
-@pytest.fixture
-def repository(run: Run, tmp_path: Path) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository and its key: two databases, a full backup and two increments of each."""
-    place, key = tmp_path / "repository", tmp_path / "backup.key"
+    folder = tmp_path_factory.mktemp("made")
+    place, key = folder / "repository", folder / "backup.key"
+
+    def run(*arguments: object) -> None:
+        done = CliRunner().invoke(app, list(map(str, arguments)))
+        assert done.exit_code == 0, done.output
+
     run("backups", "key", key)
     for name in ("one", "two"):
-        run("sql", tmp_path / name, "-c", f"{SCRIPT} INSERT INTO t SELECT g FROM generate_series(1, 500) g")
+        run("sql", folder / name, "-c", f"{SCRIPT} INSERT INTO t SELECT g FROM generate_series(1, 500) g")
         for number in range(3):
-            run("sql", tmp_path / name, "-c", f'INSERT INTO "a b".t VALUES ({number})')
-            run("backup", tmp_path / name, "--to", place, "--key-file", key, "--tablespace", f"table {name}")
-    return place, key
+            run("sql", folder / name, "-c", f'INSERT INTO "a b".t VALUES ({number})')
+            run("backup", folder / name, "--to", place, "--key-file", key, "--tablespace", f"table {name}")
+    return folder
+
+
+@pytest.fixture
+def repository(made: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of it, beside copies of the databases, ``one`` and ``two``."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "repository", tmp_path / "backup.key"
 
 
 def _json(run: Run, *arguments: object, code: int = 0) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from herdpy.backup.expiry import RepositoryState, has_ended, is_running, read_st
 from herdpy.backup.manifest import (
     EXPIRED,
     MANIFEST,
-    REMOVING,
+    MARKS,
     BackupManifest,
     Image,
     backup_directory,
@@ -480,9 +480,7 @@ def _belongs(file: str) -> bool:
     """Whether a file may be in a backup's directory."""
     kind, _dash, number = file.partition("-")
     return (
-        file == EXPIRED
-        or file.startswith(REMOVING)
-        or (kind in ("pages", "map", "index") and number.isdigit())
+        file == EXPIRED or file.startswith(MARKS) or (kind in ("pages", "map", "index") and number.isdigit())
     )
 
 

@@ -5,8 +5,9 @@ from a listing, all manifests and a policy to what goes. ``expire`` carries it o
 repository without fault wherever it ends, and that the next run goes on with: records of what belongs
 together, then manifests (``expired`` is left in their place), then pages, staged rows, segments of the log.
 
-Nothing here locks. Before anything goes, each directory gets a file ``removing-<run>``; then manifests are
-read again. A backup that was made meanwhile is seen then, or its maker sees that file (``manifest.stays``).
+Nothing here locks. Before anything goes, each directory gets a file ``removing-<run>`` (``thinning-<run>``
+where its pages stay); then manifests are read again. A backup that was made meanwhile is seen then, or its
+maker sees that file (``manifest.stays``).
 
 Of a log stay: the newest backup; every directory whose pages a backup that is kept has; what a backup that
 is under way may build on; entries after the oldest image that is kept.
@@ -27,7 +28,9 @@ from herdpy.backup.errors import BackupError, DamagedPartError
 from herdpy.backup.manifest import (
     EXPIRED,
     MANIFEST,
+    MARKS,
     REMOVING,
+    THINNING,
     BackupCatalog,
     BackupManifest,
     ClusterManifest,
@@ -174,7 +177,7 @@ def plan_expiry(
     ]
     plan.backups.sort(key=lambda name: name[1], reverse=True)
     _plan_dropped(plan, state.files, choice.log)
-    going = {name for name in _all_files(plan, state) if f"/{REMOVING}" not in name}
+    going = {name for name in _all_files(plan, state) if not _is_mark(name.rpartition("/")[2])}
     plan.freed_bytes = sum(state.files.get(name, 0) for name in going)
     return plan
 
@@ -243,7 +246,7 @@ def _plan_directories(
     ids = {one.id for one in staying}
     for backup, names in sorted(own.items()):
         if backup in needed:  # its own id is among what a backup needs
-            marks = [one for one in names if one.startswith(REMOVING) and _is_stale(one, now_us)]
+            marks = [one for one in names if _is_mark(one) and _is_stale(one, now_us)]
             plan.stale += [f"{backup_directory(log, backup)}/{one}" for one in marks]
         if backup in ids:
             continue
@@ -268,7 +271,7 @@ def _plan_segments(plan: ExpiryPlan, log: str, files: Iterable[str], staying: li
 
 def has_ended(names: Collection[str]) -> bool:
     """Whether a directory is that of a backup that was whole, or is being removed."""
-    return MANIFEST in names or EXPIRED in names or any(one.startswith(REMOVING) for one in names)
+    return MANIFEST in names or EXPIRED in names or any(_is_mark(one) for one in names)
 
 
 def is_running(backup: str, names: Collection[str], now_us: int) -> bool:
@@ -276,8 +279,12 @@ def is_running(backup: str, names: Collection[str], now_us: int) -> bool:
     return not has_ended(names) and now_us - begun_us(backup) < UNFINISHED_AFTER_S * 1_000_000
 
 
+def _is_mark(name: str) -> bool:
+    return name.startswith(MARKS)
+
+
 def _is_stale(mark: str, now_us: int) -> bool:
-    run = mark.removeprefix(REMOVING)
+    run = mark.partition("-")[2]
     return not is_backup_id(run) or now_us - begun_us(run) > _STALE_US
 
 
@@ -358,18 +365,19 @@ def expire(
     """
     moment_us = time.time_ns() // 1000 if now_us is None else now_us
     plan = planned(repository, choice, moment_us)
-    touched = [*plan.emptied, *plan.stripped]
-    mark = REMOVING + new_backup_id(datetime.fromtimestamp(moment_us / 1e6, UTC))
-    for name in touched:
-        repository.write(f"{backup_directory(*name)}/{mark}", b"")
+    run = new_backup_id(datetime.fromtimestamp(moment_us / 1e6, UTC))
+    marks = [f"{backup_directory(*name)}/{REMOVING}{run}" for name in plan.emptied]
+    marks += [f"{backup_directory(*name)}/{THINNING}{run}" for name in plan.stripped]
+    for one in marks:
+        repository.write(one, b"")
     state = read_state(repository)
     agreed = plan_expiry(state, choice, moment_us, may_go=plan.backups)
-    agreed.emptied = [one for one in agreed.emptied if one in touched]
-    agreed.stripped = [one for one in agreed.stripped if one in touched]
+    agreed.emptied = [one for one in agreed.emptied if one in plan.emptied]
+    agreed.stripped = [one for one in agreed.stripped if one in (*plan.emptied, *plan.stripped)]
     agreed.segments = [one for one in agreed.segments if one in plan.segments]
     _carry_out(repository, agreed, state, report)
-    for name in touched:
-        repository.delete(f"{backup_directory(*name)}/{mark}")
+    for one in marks:
+        repository.delete(one)
     return agreed
 
 
@@ -415,7 +423,7 @@ def _empty(
 ) -> None:
     """Pages first; what says that the backup is gone last."""
     directory = backup_directory(*name)
-    marks = [one for one in files if one.startswith(REMOVING)]
+    marks = [one for one in files if _is_mark(one)]
     remove([f"{directory}/{one}" for one in files if one not in {*marks, EXPIRED}])
     remove([f"{directory}/{one}" for one in marks])
     remove([f"{directory}/{EXPIRED}"])

@@ -26,7 +26,10 @@ MANIFEST: Final = "manifest"
 EXPIRED: Final = "expired"
 """A file in the directory of a backup that is gone, whose pages others need."""
 REMOVING: Final = "removing-"
-"""How files in a directory begin that say that files of it are being removed; the id of that run follows."""
+"""How a file in a directory begins that says: all of it is being removed. The id of that run follows."""
+THINNING: Final = "thinning-"
+"""The same, of a directory whose pages stay: its manifest and its map are being removed."""
+MARKS: Final = (REMOVING, THINNING)
 Kind = Literal["full", "pages", "log"]
 """``full``: an image of its own; ``pages``: an image whose unchanged pages are those of earlier backups;
 ``log``: the image of an earlier backup, and the log since."""
@@ -206,12 +209,10 @@ def stays(repository: Repository, manifest: BackupManifest) -> bool:
     """
     for log_id, backup in needed_by([manifest]) - {(manifest.log_id, manifest.id)}:
         names = {name.rpartition("/")[2] for name in repository.sizes(backup_directory(log_id, backup))}
-        if not names or any(name.startswith(REMOVING) for name in names):
+        is_image = backup == manifest.image.backup
+        if not names or any(name.startswith(MARKS if is_image else REMOVING) for name in names):
             return False
-        if (
-            backup == manifest.image.backup
-            and not {f"map-{at}" for at in range(manifest.image.maps)} <= names
-        ):
+        if is_image and not {f"map-{at}" for at in range(manifest.image.maps)} <= names:
             return False
     return True
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import fsspec
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from herdpy.backup.checking import verify
 from herdpy.backup.errors import BackupError
 from herdpy.backup.expiry import Choice, RepositoryState, expire, plan_expiry, planned
 from herdpy.backup.manifest import (
+    MARKS,
     BackupCatalog,
     BackupManifest,
     ClusterManifest,
@@ -243,7 +245,7 @@ def test_backups_that_are_kept_are_whole(
     expire(repository, Choice(KeepPolicy(last=1)), now_us=LATER_US)
     assert [len(it.check_all()) for it in (one, other)] == [1, 1]
     assert verify(repository, now_us=LATER_US).findings == []
-    assert not [name for name in repository.sizes() if "removing-" in name]
+    assert not [name for name in repository.sizes() if name.rpartition("/")[2].startswith(MARKS)]
 
 
 def test_rows_of_loads_go_with_the_log_that_names_them(plain: Repository) -> None:
@@ -285,7 +287,7 @@ def test_a_run_may_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             expire(repository, choice, now_us=LATER_US + 2 * 3600_000_000)
         found = verify(repository, now_us=LATER_US)
         assert found.findings == []
-        assert not [name for name in repository.sizes() if "removing-" in name]
+        assert not [name for name in repository.sizes() if name.rpartition("/")[2].startswith(MARKS)]
         ids = database.check_all()
         assert len(ids) == 2
         assert read_catalog(repository).clusters == ["set1"]
@@ -465,3 +467,22 @@ def _no_left(tmp_path: Path) -> Iterator[None]:
     fs = fsspec.filesystem("memory")
     if fs.exists(f"/expiry{tmp_path}"):
         fs.rm(f"/expiry{tmp_path}", recursive=True)
+
+
+def test_a_run_that_was_killed_keeps_no_backup_from_being_made(plain: Repository) -> None:
+    """Its marks stay for an hour; pages of the directories that they are in are built on meanwhile."""
+    database = SmallDatabase(plain, A)
+    database.write()
+    first = database.back_up("full")
+    for _ in range(2):
+        database.write()
+        last = database.back_up("pages")
+    assert first.id in last.sources
+    plain.write(f"{backup_directory(A, first.id)}/thinning-{first.id}", b"")
+    assert stays(plain, last)
+    assert not stays(plain, msgspec.structs.replace(last, image=first.image))
+    plain.write(f"{backup_directory(A, first.id)}/removing-{first.id}", b"")
+    assert not stays(plain, last)
+    expire(plain, Choice(KeepPolicy(last=1)), now_us=LATER_US)
+    assert not [name for name in plain.sizes() if name.rpartition("/")[2].startswith(MARKS)]
+    assert stays(plain, last)

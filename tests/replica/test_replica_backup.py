@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,17 @@ def backup(cluster: LocalCluster, *arguments: object) -> Any:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
+
+
+@contextmanager
+def slow(cluster: LocalCluster, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A backup that takes a few seconds."""
+    line = command(cluster, *arguments, "--rate", "30KB", "--jobs", "1")
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def manifest_of(repository: Repository, backup_id: str) -> BackupManifest:
@@ -96,18 +109,44 @@ def test_rows_of_loads_are_in_an_increment(cluster: LocalCluster, tmp_path: Path
 
 
 @pytest.mark.soak  # it goes slowly, so that there is a middle
+def test_a_backup_goes_on_over_a_failover(cluster: LocalCluster, tmp_path: Path) -> None:
+    leader = await_leader(cluster)
+    run(cluster, leader, "CREATE TABLE over (id INT PRIMARY KEY, v TEXT)")
+    with load(cluster, "over") as before:
+        pass
+    to = tmp_path / "repository"
+    with slow(cluster, "--to", to) as process:
+        assert await_until(lambda: any(to.glob("logs/*/backups/*/*")), PATIENCE_S)
+        cluster.kill(leader)
+        try:
+            new = await_leader(cluster, other_than=leader)
+            run(cluster, new, "ALTER TABLE over ADD COLUMN late INT DEFAULT 7")
+            with load(cluster, "over (id, v)") as after:
+                pass
+            out, notes = process.communicate(timeout=120)
+        finally:
+            cluster.start(leader)
+            await_follower(cluster, leader)
+        assert process.returncode == 0, out + notes
+    made = [json.loads(out), backup(cluster, "--to", to)]
+    repository = Repository.open(str(to))
+    copies = [
+        put_together(repository, manifest_of(repository, one["id"]), tmp_path / one["id"]) for one in made
+    ]
+    found = [{key for (key,) in rows(copy, "SELECT id FROM over")} for copy in copies]
+    assert set(before.acknowledged) <= found[0]
+    assert {*before.acknowledged, *after.acknowledged} <= found[1]
+    assert rows(copies[1], "SELECT DISTINCT late FROM over") == [(7,)]
+    run(cluster, await_leader(cluster), "DROP TABLE over")
+
+
+@pytest.mark.soak  # it goes slowly, so that there is a middle
 def test_all_tablespaces_and_a_node_that_dies_in_the_middle(cluster: LocalCluster, tmp_path: Path) -> None:
     leader = await_leader(cluster)
     run(cluster, leader, "CREATE TABLESPACE aside")
     to = tmp_path / "repository"
     first = min(followers(cluster, leader))
-    process = subprocess.Popen(
-        command(cluster, "--to", to, "--all", "--rate", "30KB", "--jobs", "1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    with slow(cluster, "--to", to, "--all") as process:
         assert await_until(lambda: any(to.glob("logs/*/backups/*/*")), PATIENCE_S)
         cluster.kill(first)
         try:
@@ -116,9 +155,6 @@ def test_all_tablespaces_and_a_node_that_dies_in_the_middle(cluster: LocalCluste
             cluster.start(first)
             await_follower(cluster, first)
         assert process.returncode == 0, out + notes
-    finally:
-        process.kill()
-        process.wait()
     found = json.loads(out)
     assert "Trying on" in notes
     assert {one["tablespace"] for one in found["backups"]} == {"herdpy", "aside"}

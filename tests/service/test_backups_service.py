@@ -222,6 +222,15 @@ def test_the_command(server: RunningServer, tmp_path: Path) -> None:
     assert [one["tablespace"] for one in found["backups"]] == ["default"]
     repository = Repository.open(str(to), read_key(server.data.parent / "key"))
     assert read_cluster(repository, found["cluster"]).members[0].backup == found["backups"][0]["id"]
+    copy, key = tmp_path / "restored", server.data.parent / "key"
+    done = CliRunner().invoke(app, ["restore", str(to), str(copy), "--key-file", str(key)])
+    assert done.exit_code == 0, done.stderr
+    with server.connect(user="herdpy") as connection:
+        there = connection.execute("SELECT x FROM t ORDER BY x").fetchall()
+    assert rows(copy, "SELECT x FROM t ORDER BY x") == there
+    assert json.loads(command(copy, "--to", to, "--key-file", key, "--json").stdout)["kind"] == "full"
+    catalog = read_catalog(repository)
+    assert {one.parent for one in catalog.logs.values()} == {None, first["log_id"]}
     assert "--incremental" in command("--help").stdout
     assert "its own key" in command(url, "--to", to, "--key-file", "x", code=2).stderr
     assert "--all needs" in command(url, "--to", to, "--all", code=2).stderr

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from herdpy.log.lsn import LSN
+from tests.spark.loads_client import Loader, schema_of
 from tests.tablespaces.world import World
 
 
@@ -30,3 +34,27 @@ def test_each_replica_reads_the_past(world: World, made) -> None:
             kept = f"SELECT node, flashback_s, marks FROM herdpy.flashback WHERE tablespace = '{name}'"
             ((where, flashback_s, marks),) = conn.execute(kept.encode()).fetchall()
             assert (where, flashback_s, marks >= 1) == (node, 600.0, True)
+
+
+def test_the_past_has_loads_whose_rows_are_in_ledgers_of_their_own(world: World) -> None:
+    leader = world.leader("herdpy")
+    world.run("CREATE TABLE loaded (id INT PRIMARY KEY, v TEXT)", leader)
+    status = "SELECT applied, durable FROM herdpy.log_status WHERE tablespace = 'herdpy'"
+    try:
+        with Loader(world.cluster, leader) as loader:
+            plan = loader.begin("flashback", "loaded", "append", ["id", "v"]).plan
+            columns = [pa.array(range(3000), pa.int32()), pa.array(["x"] * 3000)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema_of(plan))
+            parts = loader.stage("flashback", plan, [[batch.slice(0, 1000)], [batch.slice(1000)]])
+            before = world.rows(status, leader)[0]["applied"]
+            loader.publish("flashback", "loaded", "append", parts)
+        after = world.rows(status, leader)[0]["applied"]
+        world.run("DELETE FROM loaded WHERE id >= 10", leader)
+        deleted = LSN.parse(world.rows(status, leader)[0]["applied"])
+        # No state of LMDB is at that position any more: it is made of an older one and the log.
+        world.await_rows(status, lambda rows: LSN.parse(rows[0]["durable"]) >= deleted, leader)
+        for position, expected in ((before, 0), (after, 3000), (deleted, 10)):
+            query = f"SELECT count(*) AS n FROM loaded AS OF SYSTEM TIME '{position}'"
+            assert world.rows(query, leader) == [{"n": expected}]
+    finally:
+        world.run("DROP TABLE loaded", leader)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +19,7 @@ from herdpy.backup.expiry import read_state
 from herdpy.backup.policy import KeepPolicy
 from herdpy.backup.repository import Repository, new_key_file, read_key
 from herdpy.log.lsn import LSN
+from herdpy_server.backup import upkeep
 from herdpy_server.backup.upkeep import look
 from herdpy_server.backup.upkeep_messages import KnownBackup, ListedBackups, UpkeepOrder
 from herdpy_server.serving import backup_schedule as module
@@ -279,6 +283,37 @@ def test_a_process_lists_and_expires_the_backups_of_one_log(
     with pytest.raises(SqlError) as caught:
         done(look(UpkeepOrder(url="nowhere://x", key=None, log_id=A), 0))
     assert caught.value.sqlstate == "58030"
+
+
+def test_a_repository_that_does_not_answer_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while, or when the server ends; many tablespaces have two processes at a time."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Silent(subprocess.Popen[bytes]):
+        def __init__(self, _command: list[str], **options: Any) -> None:
+            super().__init__([sys.executable, "-c", "import signal; signal.pause()"], **options)
+            started.append(self)
+            assert sum(one.returncode is None for one in started) <= 2
+
+    monkeypatch.setattr(subprocess, "Popen", Silent)
+    order = UpkeepOrder(url=str(tmp_path), key=None, log_id=A)
+
+    async def many() -> None:
+        looks = [asyncio.ensure_future(look(order, 0)) for _ in range(6)]
+        await until(lambda: len(started) == 2)
+        for one in looks:
+            one.cancel()
+        await asyncio.gather(*looks, return_exceptions=True)
+
+    asyncio.run(many())
+    assert [one.returncode for one in started] == [-signal.SIGKILL] * 2
+    monkeypatch.setattr(upkeep, "PATIENCE_S", 0.1)
+    with pytest.raises(SqlError, match="did not answer") as caught:
+        done(look(order, 0))
+    assert caught.value.sqlstate == "58030"
+    assert started[-1].returncode == -signal.SIGKILL
 
 
 # A server.

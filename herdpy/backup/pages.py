@@ -178,7 +178,8 @@ class PageWriter:
         self._directory = backup_directory(log_id, backup_id)
         self._page_bytes = page_bytes
         self._known = known or PageMap()
-        self._known_hashes = self._known.hashes.tobytes()
+        # A view: of a large store they are hundreds of megabytes.
+        self._known_hashes = memoryview(self._known.hashes).cast("B") if len(self._known) else memoryview(b"")
         self._limit = limit or RateLimit()
         self._progress = progress
         self._jobs = jobs
@@ -193,7 +194,7 @@ class PageWriter:
         self._packs = 0
         self._indexed = 0
         self._hashes = bytearray()
-        self._new: list[tuple[int, list[int]]] = []  # of each pack its number and its pages
+        self._new: list[tuple[int, _Array]] = []  # of each pack its number and its pages
         self.read_bytes = self.new_bytes = self.stored_bytes = 0
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -251,7 +252,7 @@ class PageWriter:
         while len(self._running) >= self._jobs * 2:
             self._collect(wait(self._running, return_when=FIRST_COMPLETED).done)
         name = f"{self._directory}/pages-{self._packs}"
-        self._new.append((self._packs, self._pack_pages))
+        self._new.append((self._packs, np.array(self._pack_pages, np.uint64)))
         self.new_bytes += self._packed
         self._running[self._threads.submit(self._write, name, self._pack, self._packed)] = self._packs
         self._packs += 1
@@ -279,8 +280,8 @@ class PageWriter:
         """Say which pages the packs since the last index have; all of those packs are written first."""
         self._collect(wait(self._running).done)
         some = self._new[self._indexed :]
-        numbers = np.concatenate([np.array(pages, np.uint64) for _pack, pages in some])
-        hashes = np.frombuffer(bytes(self._hashes), np.uint8).reshape(-1, _HASH_BYTES)[numbers]
+        numbers = np.concatenate([pages for _pack, pages in some])
+        hashes = np.frombuffer(self._hashes, np.uint8).reshape(-1, _HASH_BYTES)[numbers]
         counts = msgspec.json.encode([(pack, len(pages)) for pack, pages in some])
         body = len(counts).to_bytes(4, "big") + counts + numbers.astype("<u8").tobytes() + hashes.tobytes()
         self.stored_bytes += self._repository.write(f"{self._directory}/index-{self._packs}", body)
@@ -337,6 +338,7 @@ def _place(pages: PageMap, backup_id: str, packs: Iterable[tuple[int, Any]]) -> 
 def with_leftovers(repository: Repository, log_id: str, known: PageMap, backup_id: str) -> PageMap:
     """What is known, and what an unfinished backup has written besides. DamagedPartError; PlaceError."""
     directory = backup_directory(log_id, backup_id)
+    known = _grown(known, len(known))
     for name in sorted(repository.sizes(directory)):
         if not name.rpartition("/")[2].startswith("index-"):
             continue
@@ -346,7 +348,9 @@ def with_leftovers(repository: Repository, log_id: str, known: PageMap, backup_i
         total = sum(count for _pack, count in counts)
         numbers = np.frombuffer(data, "<u8", total, 4 + size).astype(np.int64)
         hashes = np.frombuffer(data, np.uint8, offset=4 + size + 8 * total).reshape(-1, _HASH_BYTES)
-        known = _grown(known, max(len(known), int(numbers.max(initial=-1)) + 1))
+        needed = int(numbers.max(initial=-1)) + 1
+        if needed > len(known):  # with room, as there may be hundreds of indexes
+            known = _grown(known, max(needed, len(known) * 3 // 2))
         known.hashes[numbers] = hashes
         start = 0
         for pack, count in counts:

@@ -121,15 +121,19 @@ def test_a_cluster_gets_all_tablespaces_of_another(
     cluster: LocalCluster, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = cluster.status().servers[0].id
-    real = adopting.publish
 
-    async def dies(*_arguments: Any) -> None:
+    async def dies(*_arguments: Any, **_more: Any) -> None:
         raise OSError("the machine went away")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(adopting, "publish", dies)
-        assert "went away" in restore(cluster, repository, "", node, code=1).stderr
-    assert adopting.publish is real
+    for owner, name in (
+        (adopting, "publish"),
+        (adopting.Tablespaces, "create"),
+        (adopting.ZnodeLedgerList, "write"),
+        (adopting.Tablespaces, "alter"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, dies)
+            assert "went away" in restore(cluster, repository, "", node, code=1).stderr
     facts = json.loads(restore(cluster, repository, "", node, "--json").stdout)
     assert [(one["tablespace"], one["leader"]) for one in facts] == [("first", node), ("second", node)]
     assert {(one["expected_replicas"], one["ensemble"], one["write_quorum"]) for one in facts} == {(2, 1, 1)}

@@ -18,6 +18,7 @@ from herdpy.backup.manifest import BackupManifest, read_catalog, read_cluster
 from herdpy.backup.repository import Repository, new_key_file, read_key
 from herdpy.cli.app import app
 from herdpy.rpc import backups_pb2
+from herdpy_server.service.backups import MAX_BACKUPS
 from tests.service.calls import TIMEOUT_S, backups, basic, refused
 from tests.support.backups import put_together
 from tests.support.server_process import RunningServer
@@ -182,9 +183,13 @@ def test_a_call_that_is_given_up_leaves_no_backup_and_no_process(
     url = str(tmp_path / "slow")
     run(server, "CREATE TABLE big AS SELECT g AS n, md5(g::text) AS v FROM generate_series(1, 30000) g")
     run(server, "CHECKPOINT")
-    call = backups(channel).Make(Make(url=url, rate_bytes=1000, jobs=1), timeout=TIMEOUT_S)
-    next(progress for progress in call if progress.read_bytes)
-    call.cancel()
+    slow = Make(url=url, rate_bytes=1000, jobs=1)
+    calls = [backups(channel).Make(slow, timeout=TIMEOUT_S) for _ in range(MAX_BACKUPS)]
+    for call in calls:
+        next(progress for progress in call if progress.read_bytes)
+    assert refused(lambda: list(backups(channel).Make(slow, timeout=TIMEOUT_S)))[1] == "53400"
+    for call in calls:
+        call.cancel()
     assert _gone(server.pid)
     assert read_catalog(Repository.open(url, read_key(server.data.parent / "key"))).backups == []
     assert make(channel, url=url).kind == "full"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.config import ServerConfig
-from herdpy_server.service import gate, partitions, server
+from herdpy_server.service import backups, gate, partitions, server
 from tests.docs.test_examples import run_page
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +39,7 @@ def test_limits_and_names_are_those_of_the_source():
         (partitions.MAX_PARTITIONS, "partitions of a plan"),
         (partitions.MAX_READINGS, "partitions being read at a time"),
         (gate.MAX_OPEN_STREAMS, "streams of health"),
+        (backups.MAX_BACKUPS, "backups under way"),
     ):
         assert f"| {number} | {what} |" in text
     for service in (*server.SERVICES, gate.HEALTH, gate.REFLECTION):

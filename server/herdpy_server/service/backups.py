@@ -23,12 +23,15 @@ from herdpy.rpc import backups_pb2, backups_pb2_grpc
 from herdpy.rpc.positions import lsn_message, lsn_of
 from herdpy_server.backup.messages import MakingProgress, Scope
 from herdpy_server.backup.repositories import repository_for
+from herdpy_server.service.calls import too_many
 from herdpy_server.serving.backups import BackupDefaults, BackupRequest, backup_key
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.serving.node import ServedNode
 
+MAX_BACKUPS = 4
+"""That callers have made at a time: each is a process."""
 _PROGRESS_S = 0.5
 _MAX_JOBS = 64
 _SCOPES: dict[int, Scope] = {
@@ -48,11 +51,21 @@ class BackupsService(backups_pb2_grpc.BackupsServicer):
     def __init__(self, tablespaces: ServedNode, defaults: Callable[[], BackupDefaults]) -> None:
         self._tablespaces = tablespaces
         self._defaults = defaults
+        self._running = 0
 
     async def Make(  # type: ignore[override]  # the stubs know generators only
         self, request: Any, context: Any
     ) -> None:
         """See the protocol."""
+        if self._running >= MAX_BACKUPS:
+            raise too_many("backups under way", MAX_BACKUPS)
+        self._running += 1
+        try:
+            await self._make(request, context)
+        finally:
+            self._running -= 1
+
+    async def _make(self, request: Any, context: Any) -> None:
         served, defaults = self._tablespaces.find(request.tablespace), self._defaults()
         progress = backups_pb2.MakeBackupProgress()
 

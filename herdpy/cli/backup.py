@@ -10,6 +10,7 @@ import json as jsonlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _DEFAULT = "default"
 _JOBS = 2
+_PATIENCE_S = 60.0
+_KINDS = {"full": "a full backup", "pages": "changed pages", "log": "the log since"}
 
 
 To = Annotated[
@@ -68,8 +71,12 @@ Tablespace = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All tablespaces of a cluster.")]
 Ca = Annotated[Path | None, typer.Option("--ca", help="A PEM file with the CAs of the server's certificate.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be made, of a directory, and write nothing.")
+]
 Patience = Annotated[
-    float, typer.Option("--patience", min=0.0, help="Seconds to try other nodes while nothing is done.")
+    float | None,
+    typer.Option("--patience", min=0.0, help="Seconds to try other nodes while nothing moves; 60."),
 ]
 
 
@@ -84,7 +91,8 @@ def backup_command(
     tablespace: Tablespace = "",
     every: All = False,
     ca: Ca = None,
-    patience_s: Patience = 60.0,
+    patience_s: Patience = None,
+    dry_run: DryRun = False,
     json: JsonOption = False,
 ) -> None:
     """Make a backup of a database, while it is used.
@@ -114,33 +122,83 @@ def backup_command(
             raise CliError(
                 "a server encrypts with its own key", hint="Set backup.key_file of the server.", code=USAGE
             )
-        order = ServerBackup(url, to, scope, jobs or 0, rate_bytes, ca, patience_s)
+        if dry_run:
+            raise CliError("--dry-run is for directories", code=USAGE)
+        patience = _PATIENCE_S if patience_s is None else patience_s
+        order = ServerBackup(url, to, scope, jobs or 0, rate_bytes, ca, patience)
         _by_servers(order, tablespace, every=every, json=json)
         return
-    if every or ca is not None:
-        raise CliError("--all and --ca are for servers", code=USAGE)
-    _show([_of_directory(url, to, key_file, scope, jobs or _JOBS, rate_bytes, tablespace or _DEFAULT)], json)
+    if every or ca is not None or patience_s is not None:
+        raise CliError("--all, --ca and --patience are for servers", code=USAGE)
+    wish = _Wish(to, key_file, scope, jobs or _JOBS, rate_bytes, tablespace or _DEFAULT)
+    if dry_run:
+        _show_plan(_planned(url, wish), json)
+    else:
+        _show([_of_directory(url, wish)], json)
 
 
-def _of_directory(
-    url: str, to: str, key_file: Path | None, scope: str, jobs: int, rate_bytes: int, tablespace: str
-) -> dict[str, Any]:
-    if not to:
-        raise CliError("no repository is named", hint="Use --to REPO.", code=USAGE)
-    found = target.existing(url)
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is to be made of a directory."""
+
+    to: str
+    key_file: Path | None
+    scope: str
+    jobs: int
+    rate_bytes: int
+    tablespace: str
+
+    def order(self, url: str) -> Any:
+        """For ``making``. CliError: there is no database, or no repository is named."""
+        if not self.to:
+            raise CliError("no repository is named", hint="Use --to REPO.", code=USAGE)
+        making: Any = needed("herdpy_server.backup.making")
+        return making.directory_order(
+            target.existing(url).path,
+            self.tablespace,
+            scope=self.scope,
+            jobs=self.jobs,
+            rate_bytes=self.rate_bytes,
+        )
+
+
+def _planned(url: str, wish: _Wish) -> dict[str, Any]:
+    making: Any = needed("herdpy_server.backup.making")
+    module: Any = needed("herdpy.backup.repository")
+    with _translated():
+        order = wish.order(url)
+        if module.Repository.is_encrypted(wish.to) is not None:
+            plan = making.plan_backup(order, _repository(wish.to, wish.key_file), print_note)
+        elif wish.scope == "increment":
+            raise making.nothing_to_continue()
+        else:
+            plan = making.BackupPlan("full", None, (order.store / "data.mdb").stat().st_size)
+    return {"kind": plan.kind, "parent": plan.parent, "read_bytes": plan.read_bytes}
+
+
+def _show_plan(plan: dict[str, Any], json: bool) -> None:
+    if json:
+        sys.stdout.write(jsonlib.dumps(plan) + "\n")
+        return
+    after = f" since backup {plan['parent']}" if plan["parent"] else ""
+    read = f", {plan['read_bytes'] >> 20:,} MiB of the store to read" if plan["read_bytes"] else ""
+    sys.stdout.write(f"It would be {_KINDS[plan['kind']]}{after}{read}.\n")
+
+
+def _of_directory(url: str, wish: _Wish) -> dict[str, Any]:
+    order = wish.order(url)
     making: Any = needed("herdpy_server.backup.making")
     with _translated(), interruptible(), Bar("Backing up", "MiB") as bar:
-        repository = _repository(to, key_file)
+        repository = _repository(wish.to, wish.key_file)
 
         def report(progress: Any) -> None:
             done, total = progress.read_bytes, progress.total_bytes
             written = progress.stored_bytes >> 20
             bar.show(done, total or None, f"{done >> 20:,} MiB, {written:,} MiB written")
 
-        order = making.directory_order(found.path, tablespace, scope=scope, jobs=jobs, rate_bytes=rate_bytes)
         manifest = making.make_backup(order, repository, report, print_note)
         seconds = bar.seconds
-    shown = needed("herdpy.log.place").without_userinfo(to)
+    shown = needed("herdpy.log.place").without_userinfo(wish.to)
     return _facts(manifest) | {"repository": shown, "seconds": round(seconds, 3)}
 
 
@@ -181,7 +239,7 @@ def _facts(manifest: BackupManifest) -> dict[str, Any]:
 
 
 def _line(facts: dict[str, Any]) -> str:
-    kind = {"full": "a full backup", "pages": "changed pages", "log": "the log since"}[facts["kind"]]
+    kind = _KINDS[facts["kind"]]
     return (
         f"Backup {facts['id']} of tablespace {facts['tablespace']}: {kind}, up to {facts['end']}, "
         f"{facts['stored_bytes']:,} bytes in {facts['seconds']:.1f} s."

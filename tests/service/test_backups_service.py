@@ -238,6 +238,7 @@ def test_the_command(server: RunningServer, tmp_path: Path) -> None:
     assert {one.parent for one in catalog.logs.values()} == {None, first["log_id"]}
     assert "--incremental" in command("--help").stdout
     assert "its own key" in command(url, "--to", to, "--key-file", "x", code=2).stderr
+    assert "for directories" in command(url, "--to", to, "--dry-run", code=2).stderr
     assert "--all needs" in command(url, "--to", to, "--all", code=2).stderr
     assert "exclude" in command(url, "--to", to, "--full", "--incremental", code=2).stderr
     assert "55000" in command(url, "--to", tmp_path / "new", "--incremental", code=1).stderr
@@ -247,10 +248,24 @@ def test_the_command_without_a_server(tmp_path: Path) -> None:
     with herdpy.connect(str(tmp_path / "db"), autocommit=True) as connection:
         connection.execute("CREATE TABLE t (x int)")
     assert "no repository is named" in command(tmp_path / "db", code=2).stderr
-    assert "--all and --ca" in command(tmp_path / "db", "--to", tmp_path / "r", "--all", code=2).stderr
+    planned = command(tmp_path / "db", "--to", tmp_path / "r", "--dry-run").stdout
+    assert planned.startswith("It would be a full backup, ")
+    assert not (tmp_path / "r").exists()
+    assert (
+        "to continue"
+        in command(tmp_path / "db", "--to", tmp_path / "r", "--dry-run", "--incremental", code=1).stderr
+    )
+    assert "--patience are for" in command(tmp_path / "db", "--to", "r", "--patience", 5, code=2).stderr
+    assert "--all, --ca" in command(tmp_path / "db", "--to", tmp_path / "r", "--all", code=2).stderr
     assert "--rate fast" in command(tmp_path / "db", "--to", tmp_path / "r", "--rate", "fast", code=2).stderr
     assert "no database" in command(tmp_path / "none", "--to", tmp_path / "r", code=1).stderr
     new_key_file(tmp_path / "key")
     made = command(tmp_path / "db", "--to", tmp_path / "r", "--key-file", tmp_path / "key", "--json").stdout
     assert json.loads(made)["kind"] == "full"
+    before = sorted((tmp_path / "r").rglob("*"))
+    plan = command(
+        *(tmp_path / "db", "--to", tmp_path / "r", "--key-file", tmp_path / "key", "--dry-run", "--json")
+    ).stdout
+    assert json.loads(plan) == {"kind": "log", "parent": json.loads(made)["id"], "read_bytes": 0}
+    assert sorted((tmp_path / "r").rglob("*")) == before
     assert "is encrypted" in command(tmp_path / "db", "--to", tmp_path / "r", code=1).stderr

@@ -133,6 +133,32 @@ def make_backup(
     return manifest
 
 
+def nothing_to_continue() -> BackupError:
+    """The error for an increment to nothing."""
+    return BackupError("the repository has no backup of this log to continue", hint="Make a full one first.")
+
+
+@dataclass(frozen=True, slots=True)
+class BackupPlan:
+    """What a backup would be, as far as is known before: the log may turn out to be too large after all.
+
+    Attributes:
+        kind, parent: see ``BackupManifest``.
+        read_bytes: of the store.
+    """
+
+    kind: Kind
+    parent: str | None
+    read_bytes: int
+
+
+def plan_backup(order: BackupOrder, repository: Repository, note: Note = lambda _text: None) -> BackupPlan:
+    """What :func:`make_backup` would make; nothing is written. Raises as that."""
+    with opened_log(order.log) as (log, least):
+        made = _Making(order, repository, log, least, log.state().log_id, lambda _progress: None, note)
+        return made.plan()
+
+
 @dataclass(frozen=True, slots=True)
 class _Earlier:
     """What a repository has of a log: ids of complete backups and of others, oldest first."""
@@ -171,15 +197,28 @@ class _Making:
         self._began_us = _now_us()
         self._read = self._raw = self._stored = 0
 
+    def plan(self) -> BackupPlan:
+        """What :meth:`run` would make."""
+        before = self._before(_earlier(self._repository, self._log_id))
+        kind: Kind = "full" if before is None else "pages"
+        with contextlib.suppress(DamagedPartError):
+            if before is not None and self._may_be_enough(before):
+                kind = "log"
+        with images.opened(self._order.store) as image:
+            size = image.state.size_bytes
+        return BackupPlan(kind, None if before is None else before.id, 0 if kind == "log" else size)
+
+    def _before(self, earlier: _Earlier) -> BackupManifest | None:
+        """The backup to continue; None: it is to be a full one. BackupError: there is none."""
+        before = None if self._order.scope == "full" else self._newest(earlier)
+        if before is None and self._order.scope == "increment":
+            raise nothing_to_continue()
+        return before
+
     def run(self) -> BackupManifest:
         """The backup; its manifest is written."""
         earlier = _earlier(self._repository, self._log_id)
-        before = None if self._order.scope == "full" else self._newest(earlier)
-        if before is None and self._order.scope == "increment":
-            raise BackupError(
-                "the repository has no backup of this log to continue",
-                hint="Make a full one first.",
-            )
+        before = self._before(earlier)
         manifest = None if before is None else self._log_alone(before)
         manifest = manifest or self._with_image(earlier, before)
         write_manifest(self._repository, manifest)

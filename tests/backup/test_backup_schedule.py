@@ -156,7 +156,15 @@ def test_a_gap_of_the_archive_makes_one_due(world: World) -> None:
     schedule = schedule_of(world, any_s=100 * 3600)
     assert rounds(schedule, world, 2) == ["any"]
     world.gap = LSN(1, 1)
+    world.is_ours_after_s = 30.0  # this node leads, and followers do not know of the gap
     assert rounds(schedule, world, 2) == ["any"]  # its image is after the gap
+
+
+def test_a_leader_makes_what_no_follower_makes(world: World) -> None:
+    schedule = schedule_of(world, any_s=3600)
+    world.is_ours_after_s = 30.0
+    assert rounds(schedule, world, 1) == []
+    assert rounds(schedule, world, 1) == ["any"]  # there is none, and it has been so for an hour
 
 
 def test_one_node_makes_it(world: World) -> None:

@@ -37,6 +37,8 @@ LISTED_EVERY_S: Final = 300.0
 """How often a node looks into the repository for what others have made."""
 _RETRY_S = 60.0
 _LATE_INTERVALS = 2
+_ONLY_HERE_S = 3600.0
+"""How late a backup counts as that no other node knows to be due."""
 _OTHERS_WAIT_S = 20.0
 """How long after a backup was due the node that made the last one is waited for."""
 _EXPECTED = (BookKeeperError, ClusterError, LogError, GivenUpError, SqlError, OSError)
@@ -197,16 +199,20 @@ class BackupSchedule:
         dues: list[tuple[float, Scope]] = [(_LOOK_S, "any")]
         if settings.full_interval_s:
             full_us = max((one.full_us for one in found), default=0)
-            dues.append((_due_s(full_us, settings.full_interval_s), "full"))
+            dues.append((self._due_s(full_us, settings.full_interval_s), "full"))
         if settings.incremental_interval_s:
             newest_us = max((one.begun_us for one in found), default=0)
-            dues.append((_due_s(newest_us, settings.incremental_interval_s), "any"))
+            dues.append((self._due_s(newest_us, settings.incremental_interval_s), "any"))
         gap = self._gap_upto()
         if gap is not None and settings.shortest_s and all(LSN.parse(one.image) < gap for one in found):
-            dues.append((0.0, "any"))
+            dues.append((-_ONLY_HERE_S, "any"))
         due = [one for one in dues if one[0] <= 0]
         due_s, scope = next((one for one in due if one[1] == "full"), None) or min(due or dues)
         return scope, due_s
+
+    def _due_s(self, begun_us: int, interval_s: float) -> float:
+        """When the next is due, if the newest one began then; 0: there is none, since this server's start."""
+        return (begun_us - now_us()) / 1e6 + interval_s if begun_us else (self._began_us - now_us()) / 1e6
 
     # What.
 
@@ -328,11 +334,6 @@ class BackupSchedule:
             "stored_bytes": one.stored_bytes,
             "made_by": one.node or None,
         }
-
-
-def _due_s(begun_us: int, interval_s: float) -> float:
-    """When the next is due, if the newest one began then; 0: there is none."""
-    return (begun_us - now_us()) / 1e6 + interval_s if begun_us else 0.0
 
 
 COLUMNS = (

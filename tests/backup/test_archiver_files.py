@@ -24,7 +24,8 @@ from herdpy.log.entry import entry_bytes
 from herdpy.log.lsn import START
 from herdpy_server.backup import archiver as module
 from herdpy_server.backup.archived_files import ArchivedFiles
-from herdpy_server.backup.archiver import ArchiveSettings, ArchiveStatus, LogArchiver, shown_url
+from herdpy_server.backup.archiver import ArchiveSettings, ArchiveStatus, LogArchiver
+from herdpy_server.backup.archiver_messages import shown_url
 from herdpy_server.embedded import Database
 from tests.support.held_place import HeldPlace, held_place
 
@@ -465,4 +466,31 @@ async def test_no_more_is_written_in_a_second_than_may_be(archived: Archived) ->
         archived.insert()
         await archived.level(archiver)
         assert loop.time() - began_s >= first.stored_bytes / 10_000
+    archived.assert_whole()
+
+
+@on_a_loop
+async def test_a_directory_whose_disk_is_gone_is_not_archived_to(archived: Archived) -> None:
+    place = Path(archived.url)
+    aside = place.with_name("unmounted")
+    async with archived.archiver() as archiver:
+        archived.insert(5)
+        before = (await archived.level(archiver)).archived
+        place.rename(aside)
+        place.mkdir()
+        archived.insert(5)
+        status = await until(archiver, lambda status: status.failure is not None)
+        assert status.failure is not None
+        assert "is its disk there?" in status.failure
+        await archiver._end_child()  # another process refuses it as well
+        archived.insert(5)
+        await until(archiver, lambda status: archiver._child is not None)
+        status = await until(archiver, lambda status: status.failure is not None)
+        assert (status.archived, list(place.iterdir())) == (before, [])
+        archived.roll()
+        archived.trim()
+        assert archived.log.base == START
+        place.rmdir()
+        aside.rename(place)
+        await archived.level(archiver)
     archived.assert_whole()

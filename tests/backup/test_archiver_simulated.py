@@ -96,6 +96,7 @@ class Leader:
         start = StartArchive(
             url=self._url,
             key_file="",
+            repository="",
             place=place,
             parent_log=None,
             branched=None,

@@ -23,7 +23,6 @@ from asyncio.streams import FlowControlMixin
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 from herdpy.log.ledger_list import LedgerInfo
 from herdpy.log.lsn import LSN, START
@@ -41,6 +40,7 @@ from herdpy_server.backup.archiver_messages import (
     Upto,
     encode,
     from_archiver,
+    shown_url,
 )
 
 logger = logging.getLogger("herdpy.archive")
@@ -175,6 +175,7 @@ class LogArchiver:
         self._log: LogToArchive | None = None
         self._timeline: tuple[str | None, str | None] = (None, None)
         self._child: _Child | None = None
+        self._repository = ""  # its id, once something was archived there
         self._tasks: list[asyncio.Task[None]] = []
         self._wanted = asyncio.Event()
         self._archived: LSN | None = None
@@ -344,7 +345,8 @@ class LogArchiver:
             child.say(upto)
             while True:
                 match await child.hear():
-                    case ArchiveOpened(archived, gap_after):
+                    case ArchiveOpened(repository, archived, gap_after):
+                        self._repository = repository
                         self._opened(log, archived, gap_after)
                     case Archived() as step:
                         self._took(log, step)
@@ -369,6 +371,7 @@ class LogArchiver:
         return StartArchive(
             url=self.settings.url,
             key_file=self.settings.key_file,
+            repository=self._repository,
             place=log.place,
             parent_log=parent_log,
             branched=branched,
@@ -507,11 +510,3 @@ class _Child:
         self._close()
         self._process.kill()
         await asyncio.shield(asyncio.to_thread(self._process.wait))
-
-
-def shown_url(url: str) -> str:
-    """A URL without a user's name, password and options; a path as it is."""
-    if "://" not in url:
-        return url
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

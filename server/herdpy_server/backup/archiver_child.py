@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from msgspec import structs
 
 from herdpy.backup.archive import SEGMENT_BYTES, ArchiveWriter, archived_in, newest_of, segments
-from herdpy.backup.errors import BackupError
+from herdpy.backup.errors import BackupError, RepositoryError
 from herdpy.backup.manifest import LogRecord, write_log_record
 from herdpy.backup.merging import FEW, is_to_be_merged, merge_ledger
-from herdpy.backup.repository import Repository, read_key
+from herdpy.backup.repository import IDENTITY, Repository, read_key
 from herdpy.backup.staged_parts import CutTransactionError, StagedParts
 from herdpy.log.entry import entry_bytes
 from herdpy.log.errors import CorruptLedgerError, LogClosedError, LogError, LogTrimmedError
@@ -34,7 +34,7 @@ from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.log_cursor import LogCursor
 from herdpy.log.lsn import LSN
-from herdpy.log.place import PlaceError
+from herdpy.log.place import Place, PlaceError
 from herdpy.log.records import StagedPart
 from herdpy_server.backup.archiver_messages import (
     Archived,
@@ -49,6 +49,7 @@ from herdpy_server.backup.archiver_messages import (
     StartArchive,
     Upto,
     encode,
+    shown_url,
     start_of,
     to_archiver,
 )
@@ -84,6 +85,7 @@ def serve(start: StartArchive, source: BinaryIO, sink: BinaryIO) -> None:
             try:
                 if archiving is None:
                     archiving = Archiving(start, stack, say)
+                    start = structs.replace(start, repository=archiving.repository)
                 archiving.advance(to_archiver.decode(line))
             except Exception as error:  # noqa: BLE001 - the server hears of it, and says when to try again
                 archiving = None
@@ -200,6 +202,30 @@ def _source_of(place: ArchivedPlace, repository: Repository, stack: ExitStack) -
     return BookieSource(repository, place.log_id, ledgers)
 
 
+def _repository_of(start: StartArchive, key: bytes | None) -> Repository:
+    """That at the URL, made if there never was one.
+
+    RepositoryError: it is another than before. A directory whose disk is not mounted is empty, and an archive
+    there would let go of the log.
+    """
+    if not start.repository:
+        return Repository.create(start.url, key)
+    try:
+        found = Repository.open(start.url, key)
+    except RepositoryError as error:
+        raise _is_gone(start.url) if not Place(start.url).exists(IDENTITY) else error from None
+    if found.id != start.repository:
+        raise _is_gone(start.url)
+    return found
+
+
+def _is_gone(url: str) -> RepositoryError:
+    return RepositoryError(
+        f"{shown_url(url)} has no longer the repository that was archived to: is its disk there?"
+        " For a new one start the server again."
+    )
+
+
 class Archiving:
     """From where the archive ends on, as far as it is said.
 
@@ -212,7 +238,8 @@ class Archiving:
         self._rate_bytes = start.rate_bytes
         self._log_id = start.place.log_id
         key = read_key(Path(start.key_file)) if start.key_file else None
-        self._repository = Repository.create(start.url, key)
+        self._repository = _repository_of(start, key)
+        self.repository = self._repository.id
         self._source = _source_of(start.place, self._repository, stack)
         state = self._source.state()
         found = segments(self._repository, self._log_id)
@@ -232,10 +259,18 @@ class Archiving:
         self._written: dict[int, int] = {}  # how many segments each ledger has that may have to be merged
         for one in found:
             self._written[one.ledger_id] = self._written.get(one.ledger_id, 0) + 1
-        say(ArchiveOpened(self._archived, newest if newest is not None and newest < state.base else None))
+        say(
+            ArchiveOpened(
+                self.repository,
+                self._archived,
+                newest if newest is not None and newest < state.base else None,
+            )
+        )
 
     def advance(self, upto: Upto) -> None:
         """Archive up to there; then merge the segments of a ledger that is closed."""
+        if not self._repository.place.exists(IDENTITY):
+            raise _is_gone(self._repository.url)
         held: list[tuple[LSN, bytes]] = []
         size = 0
         for lsn, data, named in self._source.entries(self._archived, upto):

@@ -7,6 +7,7 @@ passwords, which a list of processes is not to show.
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
@@ -39,6 +40,7 @@ class StartArchive(Struct, frozen=True, kw_only=True):
 
     Attributes:
         place: of the log.
+        repository: the id of the repository that it wrote to before; empty: none. Another is refused.
         parent_log, branched: the log that this one's database was restored from, and the position.
         rate_bytes: how much it may write in a second; 0: no limit.
         niceness: how far it stands back.
@@ -47,6 +49,7 @@ class StartArchive(Struct, frozen=True, kw_only=True):
 
     url: str
     key_file: str
+    repository: str
     place: ArchivedPlace
     parent_log: str | None
     branched: str | None
@@ -72,10 +75,12 @@ class ArchiveOpened(Struct, frozen=True, tag=True):
     """To the server: it has looked at the repository and the log.
 
     Attributes:
+        repository: its id.
         archived: up to where the archive has the log; the log's base where it has nothing after that.
         gap_after: where the archive ends when entries after that are trimmed from the log; None: none are.
     """
 
+    repository: str
     archived: LSN
     gap_after: LSN | None = None
 
@@ -122,3 +127,11 @@ from_archiver = msgspec.json.Decoder(FromArchiver)
 to_archiver = msgspec.json.Decoder(Upto)
 start_of = msgspec.json.Decoder(StartArchive)
 encode = msgspec.json.encode
+
+
+def shown_url(url: str) -> str:
+    """A URL without a user's name, password and options; a path as it is."""
+    if "://" not in url:
+        return url
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -27,7 +27,7 @@ import msgspec
 
 from herdpy.backup.errors import MissingPartError, RepositoryError
 from herdpy.backup.part import PartCodec
-from herdpy.log.place import Place
+from herdpy.log.place import Place, without_userinfo
 
 IDENTITY: Final = "herdpy-repository.json"
 FORMAT: Final = 1
@@ -82,7 +82,8 @@ class Repository:
             data = place.read(IDENTITY)
         except FileNotFoundError:
             raise RepositoryError(
-                f"there is no repository of backups at {url}", hint="herdpy backup makes one."
+                f"there is no repository of backups at {without_userinfo(url)}",
+                hint="herdpy backup makes one.",
             ) from None
         return cls(place, _codec(url, data, key))
 
@@ -145,16 +146,18 @@ def _identity(url: str, data: bytes) -> _Identity:
     try:
         found = msgspec.json.decode(data, type=_Identity)
     except msgspec.MsgspecError as error:
-        raise RepositoryError(f"{url}/{IDENTITY} cannot be read: {error}") from error
+        raise RepositoryError(f"{without_userinfo(url)}/{IDENTITY} cannot be read: {error}") from error
     if found.format != FORMAT or found.encryption not in (None, _AES):
         raise RepositoryError(
-            f"{url} has format {found.format}, encryption {found.encryption}, which this HerdPy does not know"
+            f"{without_userinfo(url)} has format {found.format}, encryption {found.encryption},"
+            " which this HerdPy does not know"
         )
     return found
 
 
 def _codec(url: str, data: bytes, key: bytes | None) -> PartCodec:
     found = _identity(url, data)
+    url = without_userinfo(url)
     if found.encryption is None and key is not None:
         raise RepositoryError(f"{url} is not encrypted", hint="Leave out the key file, or use another place.")
     if found.encryption is not None and key is None:

@@ -29,14 +29,15 @@ class Place:
             import fsspec
         except ImportError as error:
             raise PlaceError(
-                f"{url} needs the package fsspec: pip install 'herdpy[spark]' or 'herdpy[server]'"
+                f"{without_userinfo(url)} needs the package fsspec:"
+                " pip install 'herdpy[spark]' or 'herdpy[server]'"
             ) from error
         self.url = url.rstrip("/") or url
         try:
             self._fs: Any
             self._fs, root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError, OSError) as error:
-            raise PlaceError(f"{url} cannot be opened: {error}") from error
+            raise PlaceError(f"{without_userinfo(url)} cannot be opened: {error}") from error
         self._root = str(root).rstrip("/")
         self._local = "file" in _protocols(self._fs)
         self._settled: set[str] = set()
@@ -199,7 +200,7 @@ class Place:
             raise
         except Exception as error:
             # Each filesystem has exceptions of its own: a store's client raises what it likes.
-            raise PlaceError(f"{self.url} cannot be {what}: {error}") from error
+            raise PlaceError(f"{without_userinfo(self.url)} cannot be {what}: {error}") from error
 
 
 def _is_unfinished(name: str) -> bool:

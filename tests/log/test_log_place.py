@@ -95,3 +95,9 @@ def test_the_way_to_a_directory_is_brought_to_the_disk_once(
     synced.clear()
     made.put_new("x/y/a", b"1")
     assert len(synced) == len(way)
+
+
+def test_errors_show_no_password() -> None:
+    with pytest.raises(PlaceError) as caught:
+        Place("s4://ann:hush@bucket/p")
+    assert str(caught.value).startswith("s4://bucket/p cannot be opened: ")

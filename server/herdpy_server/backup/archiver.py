@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol
 
 from herdpy.log.ledger_list import LedgerInfo
 from herdpy.log.lsn import LSN, START
+from herdpy.log.place import without_userinfo
 from herdpy_server.backup.archiver_messages import (
     Archived,
     ArchivedPlace,
@@ -40,7 +41,6 @@ from herdpy_server.backup.archiver_messages import (
     Upto,
     encode,
     from_archiver,
-    shown_url,
 )
 
 logger = logging.getLogger("herdpy.archive")
@@ -171,7 +171,7 @@ class LogArchiver:
     def __init__(self, settings: ArchiveSettings, tablespace: str) -> None:
         self.settings = settings
         self._tablespace = tablespace
-        self._url = shown_url(settings.url)
+        self._url = without_userinfo(settings.url)
         self._log: LogToArchive | None = None
         self._timeline: tuple[str | None, str | None] = (None, None)
         self._child: _Child | None = None

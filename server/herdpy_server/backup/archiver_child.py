@@ -34,7 +34,7 @@ from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
 from herdpy.log.log_cursor import LogCursor
 from herdpy.log.lsn import LSN
-from herdpy.log.place import Place, PlaceError
+from herdpy.log.place import Place, PlaceError, without_userinfo
 from herdpy.log.records import StagedPart
 from herdpy_server.backup.archiver_messages import (
     Archived,
@@ -49,7 +49,6 @@ from herdpy_server.backup.archiver_messages import (
     StartArchive,
     Upto,
     encode,
-    shown_url,
     start_of,
     to_archiver,
 )
@@ -221,7 +220,7 @@ def _repository_of(start: StartArchive, key: bytes | None) -> Repository:
 
 def _is_gone(url: str) -> RepositoryError:
     return RepositoryError(
-        f"{shown_url(url)} has no longer the repository that was archived to: is its disk there?"
+        f"{without_userinfo(url)} has no longer the repository that was archived to: is its disk there?"
         " For a new one start the server again."
     )
 

@@ -7,7 +7,6 @@ passwords, which a list of processes is not to show.
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
@@ -127,11 +126,3 @@ from_archiver = msgspec.json.Decoder(FromArchiver)
 to_archiver = msgspec.json.Decoder(Upto)
 start_of = msgspec.json.Decoder(StartArchive)
 encode = msgspec.json.encode
-
-
-def shown_url(url: str) -> str:
-    """A URL without a user's name, password and options; a path as it is."""
-    if "://" not in url:
-        return url
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

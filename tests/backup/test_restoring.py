@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -18,16 +22,27 @@ from herdpy.backup.archive import entries_directory, segments
 from herdpy.backup.errors import BackupError, DamagedPartError
 from herdpy.backup.manifest import LogRecord, backup_directory, read_catalog, write_manifest
 from herdpy.backup.repository import Repository
+from herdpy.log.entry import LoggedTransaction
 from herdpy.log.ledger_list import FileLedgerList
 from herdpy.log.lsn import LSN
+from herdpy.log.records import PutRole
 from herdpy_server.backup import fetching, restoring
 from herdpy_server.backup.restoring import SCRATCH, RestoreOptions, RestoreReport, restore, set_aside
 from herdpy_server.backup.targets import RestoreTarget, TargetError, make_plan, parse_time
 from herdpy_server.backup.timeline import read_restored, timeline_of
+from herdpy_server.roles.role import Role, RoleFile
 from herdpy_server.store import Store
 from herdpy_server.tablespace import directory as directory_module
 from herdpy_sql.errors import SqlError
-from tests.backup.restore_histories import BackupMaker, History, commit_times, dump_of, repack, run_history
+from tests.backup.restore_histories import (
+    BackupMaker,
+    History,
+    commit_times,
+    dump_of,
+    history_of,
+    repack,
+    run_history,
+)
 
 FIRST_US, STEP_US = 1_760_000_000_000_000, 1_000_000
 
@@ -326,11 +341,24 @@ def test_a_restore_refuses_what_is_in_the_way(maker: BackupMaker, history: Histo
         restored(maker.repository, directory, RestoreTarget())
     with herdpy.connect(str(directory)), pytest.raises(SqlError, match="another process has"):
         set_aside(directory)
+    with lock_of(directory), pytest.raises(SqlError, match="open"):
+        set_aside(directory)
     again = set_aside(directory)
     assert again not in (None, aside)
     assert set_aside(directory) is None
     restored(maker.repository, directory, RestoreTarget())
     check(directory, history, len(history.transactions))
+
+
+@contextmanager
+def lock_of(directory: Path) -> Iterator[None]:
+    """A server has the directory, whether it has a database or replicas."""
+    marker = (directory / "HERDPY").read_bytes()
+    (directory / "HERDPY").unlink()
+    with (directory / "LOCK").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    (directory / "HERDPY").write_bytes(marker)
 
 
 def test_roles_of_a_server_alone_come_back(maker: BackupMaker, history: History, tmp_path: Path) -> None:
@@ -340,6 +368,19 @@ def test_roles_of_a_server_alone_come_back(maker: BackupMaker, history: History,
     assert (tmp_path / "db" / "users.json").read_bytes() == b"{}"
     assert (tmp_path / "db" / "users.json").stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / "evil").exists()
+
+
+def test_roles_of_a_cluster_become_those_of_a_server_alone(tmp_path: Path) -> None:
+    history = history_of(tmp_path / "db", ["CREATE TABLE t (id int PRIMARY KEY)"])
+    role = Role("clerk", verifier="SCRAM", can_login=True)
+    history.transactions.append(LoggedTransaction(9, [PutRole(b"clerk", msgspec.json.encode(role))]))
+    history.entries, history.counts = [], []
+    repack(history, 0)
+    maker = BackupMaker(Repository.create(str(tmp_path / "repo")), history, tmp_path)
+    maker.back_up(history.entries[0].lsn, history.entries[-1].lsn)
+    restored(maker.repository, tmp_path / "restored", RestoreTarget())
+    assert list(RoleFile(tmp_path / "restored")) == [role]
+    assert (tmp_path / "restored" / "users.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_timelines_are_kept_apart(maker: BackupMaker, history: History, tmp_path: Path) -> None:
@@ -413,6 +454,27 @@ def restored_again(repository: Repository, directory: Path) -> None:
     """The same command once more, unless the database is there."""
     if not (directory / "HERDPY").exists() or (directory / SCRATCH).exists():
         restored(repository, directory, RestoreTarget())
+
+
+def test_a_restore_goes_on_with_the_backup_that_it_had_come_to(
+    maker: BackupMaker, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up_all(maker)
+    newest = max(read_catalog(maker.repository).backups, key=lambda one: one.image_lsn)
+    maker.repository.delete(f"{backup_directory(maker.log_id, newest.id)}/pages-0")
+
+    def dies(*_arguments: Any, **_more: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, "verify_store", dies)
+        with pytest.raises(Killed):
+            restored(maker.repository, tmp_path / "db", RestoreTarget())
+    monkeypatch.setattr(restoring, "fetch_image", dies)
+    report = restored(maker.repository, tmp_path / "db", RestoreTarget())
+    assert report.backup != newest.id
+    assert report.resumed_bytes == report.image_bytes
+    check(tmp_path / "db", history, len(history.transactions))
 
 
 def test_what_was_fetched_is_not_fetched_again(

@@ -133,6 +133,8 @@ def restore_replica(
         shutil.rmtree(scratch, ignore_errors=True)
         return report
     with restored_store(repository, plan, scratch, options) as (report, store):
+        if any(one.id == report.backup and one.files for one in plan.candidates):
+            report.notes.append("roles of a server that is alone are not brought into a cluster")
         new = scratch / "replica"
         shutil.rmtree(new, ignore_errors=True)
         (new / "store").mkdir(parents=True)
@@ -223,7 +225,10 @@ async def publish(bk: BookKeeper, place: ClusterPlace, report: RestoreReport) ->
 def _fitting(info: TablespaceInfo, settings: dict[str, Any], bookies: int) -> TablespaceInfo:
     """The settings of the backup, with as many copies as there are bookies."""
     known = {name: settings[name] for name in _SETTINGS if name in settings}
-    found = msgspec.convert(msgspec.to_builtins(info) | known, TablespaceInfo)
+    try:
+        found = msgspec.convert(msgspec.to_builtins(info) | known, TablespaceInfo)
+    except msgspec.ValidationError as error:
+        raise BackupError(f"the backup's settings of the tablespace make no sense: {error}") from error
     ensemble = max(min(found.ensemble, bookies), 1)
     write = min(found.write_quorum, ensemble)
     return msgspec.structs.replace(

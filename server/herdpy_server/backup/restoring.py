@@ -39,9 +39,11 @@ from herdpy_server.backup.fetching import fetch_image
 from herdpy_server.backup.targets import RestorePlan
 from herdpy_server.backup.timeline import Restored, read_restored
 from herdpy_server.backup.verifying import LoggedSums, RestoredWrongError, verify_store
+from herdpy_server.roles.role import file_of
 from herdpy_server.store import Store, StoreDamagedError, probe
 from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.tablespace.directory import OF_THE_FILE_SYSTEM, RESTORED, Directory, check_room, seed
+from herdpy_sql.errors import SqlError
 
 SCRATCH = "restore"
 USERS = "users.json"
@@ -129,14 +131,27 @@ def set_aside(directory: Path) -> Path | None:
     aside = directory.with_name(f"{directory.name}.before-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     while aside.exists():
         aside = aside.with_name(f"{aside.name}-{secrets.token_hex(2)}")
-    lock = Directory(directory).lock(create=False) if Directory(directory).exists() else None
-    try:
+    with _unused(directory):
         directory.rename(aside)
-    finally:
-        if lock is not None:
-            lock.release()
     sync_directory(directory.parent)
     return aside
+
+
+@contextlib.contextmanager
+def _unused(directory: Path) -> Iterator[None]:
+    """Nobody opens what is in a directory meanwhile. SqlError 55006: somebody has it open."""
+    try:
+        descriptor = os.open(directory / "LOCK", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise SqlError("55006", f"another process has {directory} open", hint="End it first.") from None
+    finally:
+        os.close(descriptor)
 
 
 def _is_free(directory: Path) -> bool:
@@ -257,7 +272,10 @@ class _Restore:
     def _image(self) -> BackupManifest:
         """See to it that the image of the best candidate is whole; older ones stand in for damaged ones."""
         failure: DamagedPartError | None = None
-        for manifest in self._plan.candidates:
+        found = self._read_state()
+        begun = {one.id for one in self._plan.candidates if found in self._states(one)}
+        # What an earlier run has begun with comes first: it had its reason.
+        for manifest in sorted(self._plan.candidates, key=lambda one: one.id not in begun):
             if failure is not None:
                 self._notes.append(f"{failure}; an older backup is restored instead, {manifest.id}")
             try:
@@ -268,6 +286,10 @@ class _Restore:
                 return manifest
         assert failure is not None
         raise failure
+
+    def _states(self, manifest: BackupManifest) -> tuple[_State, _State]:
+        sought = self._state(manifest)
+        return sought, _with_image(sought)
 
     def _state(self, manifest: BackupManifest) -> _State:
         plan = self._plan
@@ -327,7 +349,7 @@ class _Restore:
                 )
             sums.attach()
             applied = self._apply(store, manifest)
-            rows = store.table_checksums()
+            rows, files = store.table_checksums(), _files(manifest, store)
         finally:
             sums.close()
             store.close()
@@ -346,7 +368,7 @@ class _Restore:
             tables=len(rows),
             rows=sum(count for count, _checksum in rows.values()),
             compared=sums.compared,
-            files={USERS: manifest.files[USERS]} if USERS in manifest.files else {},
+            files=files,
             settings=manifest.settings,
             notes=self._notes,
         )
@@ -367,6 +389,13 @@ class _Restore:
                 plan.stop,
                 lambda applied: progress("log", applied.raw_bytes, total),
             )
+
+
+def _files(manifest: BackupManifest, store: Store) -> dict[str, bytes]:
+    """The roles, as a server that is alone keeps them; a cluster has them in its state."""
+    if USERS in manifest.files:
+        return {USERS: manifest.files[USERS]}
+    return {} if store.catalog.roles is None else {USERS: file_of(store.catalog.roles.values())}
 
 
 def _with_image(state: _State) -> _State:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -212,13 +212,21 @@ class RoleFile:
 
     def _keep(self, roles: dict[str, Role]) -> None:
         if self._path is not None:
-            data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, list(roles.values()))), indent=1)
             try:
-                replace_file(self._path, data + b"\n", 0o600)
+                replace_file(self._path, _contents(list(roles.values())), 0o600)
             except OSError as error:
                 state = "53100" if error.errno == 28 else "58030"
                 raise SqlError(state, f"the file of roles could not be written: {error}") from error
         self._roles = roles
+
+
+def file_of(definitions: Iterable[bytes]) -> bytes:
+    """What ``RoleFile`` reads, of roles as a cluster's log has them. msgspec.MsgspecError."""
+    return _contents([msgspec.json.decode(one, type=Role) for one in definitions])
+
+
+def _contents(roles: list[Role]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(_File(FORMAT, roles)), indent=1) + b"\n"
 
 
 def created(role: Role) -> Change:

@@ -173,7 +173,8 @@ class History:
         self._remember(name, lsn, before_us, after_us)
 
     def _change_roles(self) -> None:
-        """Statements that stand alone, and have no name."""
+        """Statements that stand alone, and have no name: after one that finds the leader."""
+        self.run(self._insert())
         before_us = _now_us()
         for statement in self._role():
             self.connection.execute(statement)

@@ -35,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield str(tmp_path / "vault")
         return
     with s3_store("vault"):
-        yield "s3://vault/deep/down"
+        yield f"s3://vault/{tmp_path.name}/deep"  # the store's contents outlive it in this process
 
 
 def run(history: History, between: list[Callable[[], object]], chance: random.Random, steps: int = 4) -> None:

@@ -90,6 +90,7 @@ class Lab:
         self.environment |= {
             "URL": cluster.url,
             "HERDPY_CLUSTER": cluster.bookkeeper_uri,
+            "ZOOKEEPER": cluster.zookeeper,
             "BOOKIE_2": bookie.bookie_id,
         }
         await_leader(cluster)
@@ -188,5 +189,5 @@ def test_section(name: str, lab: Lab) -> None:
 
 
 def test_every_section_of_the_table_is_there() -> None:
-    assert len(OTHERS) == 6
+    assert len(OTHERS) == 7
     assert all(steps(name) for name in sections())

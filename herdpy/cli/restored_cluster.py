@@ -110,14 +110,14 @@ def _one(order: RestoreOrder, adopting: Any, cluster: str, place: Any, plan: Any
             print_note("Not finished. Run the same command to resume.")
             raise
         seconds = bar.seconds
-    for note in report.notes:
-        print_note(f"warning: {note}")
 
     async def publish(bk: BookKeeper) -> tuple[Any, str | None]:
         info = await adopting.publish(bk, place, report)
         return info, await adopting.leader_of(bk, place, _LEADER_PATIENCE_S)
 
     info, leader = ledgers.with_cluster(cluster, publish)
+    for note in report.notes:
+        print_note(f"warning: {note}")
     return {
         "tablespace": place.name,
         "node": place.node(),

@@ -236,7 +236,7 @@ def _in_directory(place: target.TargetDatabase) -> Iterator[_Directory]:
 
 
 def look(asked: ClusterQueries) -> Row:
-    """The cluster as one document: "nodes", "tablespaces" with their "replicas", "problems"."""
+    """The cluster as one document: "nodes", "tablespaces" with their "replicas", "archives", "problems"."""
     nodes = asked.rows("SELECT * FROM herdpy.nodes ORDER BY node")
     tablespaces = asked.rows("SELECT * FROM herdpy.tablespaces ORDER BY name")
     replicas = asked.rows("SELECT * FROM herdpy.replicas ORDER BY tablespace, node")
@@ -248,11 +248,32 @@ def look(asked: ClusterQueries) -> Row:
         ]
     problems = [str(remark["text"]) for remark in asked.remarks]
     problems += [problem for one in tablespaces for problem in problems_of(one)]
+    archives = asked.rows("SELECT * FROM herdpy.archive ORDER BY tablespace")
+    problems += [problem for one in archives for problem in problems_of_archive(one)]
     moments = [row["as_of"] for row in (*nodes, *tablespaces, *replicas)]
     as_of = min(moments, default=None)
     for row in (*nodes, *tablespaces):
         row.pop("as_of")
-    return {"as_of": as_of, "nodes": nodes, "tablespaces": tablespaces, "problems": problems}
+    return {
+        "as_of": as_of,
+        "nodes": nodes,
+        "tablespaces": tablespaces,
+        "archives": archives,
+        "problems": problems,
+    }
+
+
+def problems_of_archive(archive: Row) -> Iterable[str]:
+    """What is wrong with the archive of a log, and what to do about it."""
+    name = archive["tablespace"]
+    if archive["state"] in ("failing", "late"):
+        reason = f": {archive['problem']}" if archive["problem"] else ""
+        yield f"{name}: its log was archived last {duration(archive['lag_s'])} ago{reason}"
+    if archive["gaps"]:
+        yield (
+            f"{name}: entries after {archive['gap_after']}, up to {archive['gap_upto']}, are missing in the"
+            " archive: make a full backup if there is none after that"
+        )
 
 
 def problems_of(tablespace: Row) -> Iterable[str]:

@@ -134,7 +134,9 @@ def test_a_cluster_gets_all_tablespaces_of_another(
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, dies)
             assert "went away" in restore(cluster, repository, "", node, code=1).stderr
-    facts = json.loads(restore(cluster, repository, "", node, "--json").stdout)
+    done = restore(cluster, repository, "", node, "--json")
+    assert "an entry has 1 copies, and had 3" in done.stderr
+    facts = json.loads(done.stdout)
     assert [(one["tablespace"], one["leader"]) for one in facts] == [("first", node), ("second", node)]
     assert {(one["expected_replicas"], one["ensemble"], one["write_quorum"]) for one in facts} == {(2, 1, 1)}
     for name in ("first", "second"):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from herdpy.cli.status import duration, problems_of, size
+from herdpy.cli.status import duration, problems_of, problems_of_archive, size
 
 
 @pytest.fixture
@@ -133,6 +133,22 @@ def test_problems_of_a_replica(change, said):
     first, second = ALL_WELL["replicas"]
     (found,) = problems_of({**ALL_WELL, "replicas": [first, {**second, **change}]})
     assert said in found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"state": "late"}, ["s: its log was archived last 40 s ago"]),
+        ({"state": "failing", "problem": "no space"}, ["archived last 40 s ago: no space"]),
+        ({"gaps": 1, "gap_after": "3:4", "gap_upto": "5:6"}, ["entries after 3:4, up to 5:6, are missing"]),
+    ],
+)
+def test_problems_of_an_archive(change, said):
+    well = {"tablespace": "s", "state": "archiving", "lag_s": 40.0, "problem": None, "gaps": 0}
+    found = list(problems_of_archive({**well, **change}))
+    assert len(found) == len(said)
+    assert all(part in text for part, text in zip(said, found, strict=True))
 
 
 def test_amounts_are_short():

@@ -25,7 +25,6 @@ import shutil
 import uuid as uuids
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -198,7 +197,9 @@ async def publish(bk: BookKeeper, place: ClusterPlace, report: RestoreReport) ->
     tablespaces = Tablespaces(bk.znodes, Layout(place.root))
     await bk.raise_ledger_ids(report.lsn.ledger_id)
     bookies = len(bk.writable_bookies())
-    info = _fitting(TablespaceInfo(name=place.name, uuid=uuid), report.settings, bookies)
+    if not bookies:
+        raise BackupError("no bookie of the cluster takes new ledgers", hint="Start its bookies first.")
+    info = _fitting(TablespaceInfo(name=place.name, uuid=uuid), report, bookies)
     info = msgspec.structs.replace(info, parent=restored.parent, branched=restored.branched)
     try:
         await tablespaces.create(info)
@@ -222,15 +223,20 @@ async def publish(bk: BookKeeper, place: ClusterPlace, report: RestoreReport) ->
     return await tablespaces.alter(place.name, placed, uuid=uuid)
 
 
-def _fitting(info: TablespaceInfo, settings: dict[str, Any], bookies: int) -> TablespaceInfo:
+def _fitting(info: TablespaceInfo, report: RestoreReport, bookies: int) -> TablespaceInfo:
     """The settings of the backup, with as many copies as there are bookies."""
-    known = {name: settings[name] for name in _SETTINGS if name in settings}
+    known = {name: report.settings[name] for name in _SETTINGS if name in report.settings}
     try:
         found = msgspec.convert(msgspec.to_builtins(info) | known, TablespaceInfo)
     except msgspec.ValidationError as error:
         raise BackupError(f"the backup's settings of the tablespace make no sense: {error}") from error
     ensemble = max(min(found.ensemble, bookies), 1)
     write = min(found.write_quorum, ensemble)
+    if write < found.write_quorum:
+        report.notes.append(
+            f"{bookies} bookies take new ledgers: an entry has {write} copies, and had {found.write_quorum};"
+            " ALTER TABLESPACE changes it when there are more"
+        )
     return msgspec.structs.replace(
         found, ensemble=ensemble, write_quorum=write, ack_quorum=min(found.ack_quorum, write)
     )

@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Iterator[Ru
     running = RunningServer(
         tmp_path_factory.mktemp("shared") / "data",
         *("--set", f"publish.url={place}", "--set", "publish.keep=1"),
-        *("--set", "storage.log_retention_bytes=0"),
+        *("--set", "storage.log_retention_bytes=0", "--set", "storage.flashback_s=0"),
     ).ready()
     run(running, "CREATE TABLE t (x int PRIMARY KEY, s text)")
     run(running, "CREATE ROLE herdpy LOGIN SUPERUSER", "CREATE ROLE guest LOGIN PASSWORD 'x'")

@@ -238,8 +238,9 @@ def restore(
 def _restored_before(plan: Any, place: Path) -> str | None:
     """The position of a directory where an earlier command has restored the same; None: it is not that."""
     found = needed("herdpy_server.backup.timeline").read_restored(place)
-    same = (plan.log.log_id, str(plan.stop.lsn), plan.stop.take)
-    if found is None or (found.parent, found.branched, found.transactions) != same:
+    if found is None or (found.parent, found.target) != (plan.log.log_id, str(plan.stop)):
         return None
+    if plan.stop.open_end and found.branched != str(plan.stop.lsn):
+        return None  # more was archived since
     print_note(f"{place} is as of {found.branched} already.")
     return str(found.branched)

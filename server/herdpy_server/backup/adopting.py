@@ -151,11 +151,7 @@ def restore_replica(
 
 
 def _made_before(place: ClusterPlace, found: Restored, plan: RestorePlan) -> RestoreReport:
-    stop = plan.stop
-    same = found.parent == plan.log.log_id and (
-        stop.open_end or (found.branched, found.transactions) == (str(stop.lsn), stop.take)
-    )
-    if not same:
+    if (found.parent, found.target) != (plan.log.log_id, str(plan.stop)):
         raise BackupError(
             f"{place.replica} was restored from log {found.parent} up to {found.branched}",
             hint="Go on with that target, or remove the directory.",

@@ -85,6 +85,7 @@ class RestoreReport:
         tables, rows: in the database.
         compared: positions where the log says what the tables were, and they were that.
         notes: what went otherwise than planned.
+        target: where it was to stop, as ``StopPosition`` says it.
         files: small files beside the store.
         settings: of the tablespace, as the backup has them.
     """
@@ -104,6 +105,7 @@ class RestoreReport:
     rows: int = 0
     compared: list[LSN] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    target: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -218,6 +220,7 @@ def restored_as(repository: Repository, report: RestoreReport) -> Restored:
         repository.id,
         report.backup,
         time.time_ns() // 1000,
+        report.target,
     )
 
 
@@ -360,6 +363,7 @@ class _Restore:
             applied.lsn,
             manifest.id,
             transactions=self._plan.stop.take,
+            target=str(self._plan.stop),
             time_us=applied.time_us or self._plan.time_us,
             image_bytes=manifest.image.pages * manifest.image.page_bytes,
             resumed_bytes=self._resumed,

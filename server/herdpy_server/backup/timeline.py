@@ -22,6 +22,7 @@ class Restored(msgspec.Struct, frozen=True):
         transactions: how many transactions of the entry at ``branched`` it has; None: all of them.
         repository, backup: which backup it was.
         restored_us: when, in microseconds since 1970-01-01 UTC.
+        target: where it was to stop (``StopPosition``), which may be between two positions.
     """
 
     log_id: str
@@ -31,6 +32,7 @@ class Restored(msgspec.Struct, frozen=True):
     repository: str
     backup: str
     restored_us: int
+    target: str = ""
     format: int = 1
 
     def encode(self) -> bytes:

@@ -281,20 +281,10 @@ def _follows(name: str, entry: LogEntry, last: LSN, crc: int | None) -> tuple[LS
     return header.lsn, header.crc
 
 
-def archived_end(repository: Repository, log_id: str, after: LSN) -> LSN:
-    """Up to where the archive has every entry after ``after``; ``after`` when it has none.
-
-    Across ledgers it relies on writers, which write a ledger's segments after those of the one before.
-    PlaceError.
-    """
-    found = chain(segments(repository, log_id), after)
-    return max((LSN(one.ledger_id, one.last) for one in found), default=after)
-
-
 def archived_in(found: Iterable[LogSegment], state: LedgerListState) -> LSN:
     """Up to where segments have every entry that a log has; its base when they have none after that.
 
-    Unlike ``archived_end`` it knows from the ledger list where ledgers end.
+    It knows from the ledger list where ledgers end, and reads none.
     """
     at = state.base
     mine: dict[int, list[LogSegment]] = {}

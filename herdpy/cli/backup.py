@@ -23,6 +23,7 @@ from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document
 from herdpy.cli.snapshot import is_grpc_url
 from herdpy.cli.target import JsonOption, Place
+from herdpy.log.place import without_userinfo
 
 if TYPE_CHECKING:
     from herdpy.backup.manifest import BackupManifest
@@ -198,7 +199,7 @@ def _of_directory(url: str, wish: _Wish) -> dict[str, Any]:
 
         manifest = making.make_backup(order, repository, report, print_note)
         seconds = bar.seconds
-    shown = needed("herdpy.log.place").without_userinfo(wish.to)
+    shown = without_userinfo(wish.to)
     return _facts(manifest) | {"repository": shown, "seconds": round(seconds, 3)}
 
 

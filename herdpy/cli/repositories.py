@@ -29,15 +29,6 @@ def opened(url: str, key_file: Path | None) -> Any:
     return module.Repository.open(url, None if key_file is None else module.read_key(key_file))
 
 
-def without_userinfo(url: str) -> str:
-    """A URL as it may be shown: without a user and a password."""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        return url
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
-
-
 @contextmanager
 def translated() -> Iterator[None]:
     """What can go wrong with a repository, a store or a log, as the command line says it."""

@@ -14,7 +14,7 @@ import pytest
 from google_crc32c import value as crc32c
 
 from herdpy.backup import archive, pages
-from herdpy.backup.archive import ArchiveWriter, archived_end, read_entries, read_staged
+from herdpy.backup.archive import ArchiveWriter, read_entries, read_staged
 from herdpy.backup.manifest import (
     BackupManifest,
     Image,
@@ -33,6 +33,7 @@ from herdpy.backup.repository import Repository
 from herdpy.log.entry import START_CRC, LogEntry, LoggedTransaction, decode_entry, encode_entry, encode_part
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import LoadBatch, LoadOp, Record, SequenceAdvance, StagedPart
+from herdpy_server.backup.log_part import continuous_end
 
 PAGE = 64
 DAY_US = 86_400_000_000
@@ -188,7 +189,7 @@ class SmallDatabase:
                 found[first * PAGE : first * PAGE + len(data)] = data
         assert found == self.images[image.backup]
         after = manifest.image_lsn
-        assert archived_end(self.repository, self.log_id, after) >= manifest.end_lsn
+        assert continuous_end(self.repository, self.log_id, after) >= manifest.end_lsn
         expected = [one for one in self.entries if one.lsn > after]
         entries = list(read_entries(self.repository, self.log_id, after, image.crc, manifest.end_lsn))
         assert entries == expected[: len(entries)]

@@ -12,7 +12,6 @@ from herdpy.backup import archive as module
 from herdpy.backup.archive import (
     ArchiveWriter,
     LogSegment,
-    archived_end,
     chain,
     entries_directory,
     read_entries,
@@ -24,6 +23,7 @@ from herdpy.backup.repository import Repository
 from herdpy.log.entry import START_CRC, LogEntry, decode_entry, encode_entry, encode_part, entry_bytes
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import StagedPart
+from herdpy_server.backup.log_part import continuous_end
 
 LOG = "cd" * 16
 
@@ -66,7 +66,7 @@ def test_entries_come_back_from_any_position_to_any(repository: Repository, seed
     entries = history(seed)
     write(repository, entries)
     write(repository, entries[3:], entries[2].lsn, flush=0.7)  # another leader, which archived the same
-    assert archived_end(repository, LOG, START) == entries[-1].lsn
+    assert continuous_end(repository, LOG, START) == entries[-1].lsn
     positions = [START, *(entry.lsn for entry in entries)]
     for first in range(0, len(positions), 3):
         for last in range(first, len(positions), 4):

@@ -11,7 +11,7 @@ import pytest
 
 import herdpy
 from herdpy.backup import pages as pages_module
-from herdpy.backup.archive import ArchiveWriter, archived_end, read_entries, segments
+from herdpy.backup.archive import ArchiveWriter, read_entries, segments
 from herdpy.backup.checking import verify
 from herdpy.backup.errors import DamagedPartError, RepositoryError
 from herdpy.backup.expiry import Choice, expire
@@ -31,6 +31,7 @@ from herdpy.backup.policy import KeepPolicy
 from herdpy.backup.repository import Repository
 from herdpy.log.entry import START_CRC, LogEntry, decode_entry, encode_entry, encode_part
 from herdpy.log.lsn import LSN, START
+from herdpy_server.backup.log_part import continuous_end
 from herdpy_server.backup.making import directory_order, make_backup
 from tests.backup.small_repositories import DAY_US, SmallDatabase, make_small
 from tests.support.backups import put_together
@@ -97,9 +98,9 @@ def test_the_log_and_what_is_there(repository: Repository) -> None:
             writer.flush()
     writer.flush()
     assert list(read_entries(repository, LOG, START)) == entries
-    assert archived_end(repository, LOG, START) == entries[-1].lsn
+    assert continuous_end(repository, LOG, START) == entries[-1].lsn
     repository.delete(f"logs/{LOG}/entries/{segments(repository, LOG)[1].name}")
-    assert archived_end(repository, LOG, START) == LSN(1, 5)
+    assert continuous_end(repository, LOG, START) == LSN(1, 5)
     write_log_record(repository, LogRecord("sales", LOG, 1))
     backup = new_backup_id()
     image = Image(backup, "1:5", None, "u", PAGE, 0, 0)

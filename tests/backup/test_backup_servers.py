@@ -16,10 +16,10 @@ from unittest.mock import patch
 import pytest
 
 import herdpy
-from herdpy.backup.archive import archived_end
 from herdpy.dbapi.remote.commits import NamedCommits
 from herdpy.dev import LocalCluster
 from herdpy.log.lsn import LSN
+from herdpy_server.backup.log_part import continuous_end
 from tests.backup.histories import History
 from tests.backup.vaults import Vault, await_true, check_restores
 from tests.support.object_store import s3_store
@@ -62,7 +62,7 @@ def await_archived(vault: Vault, history: History) -> None:
     image = LSN.parse(first["lsn"])
     newest = history.moments[-1].lsn
     await_true(
-        lambda: archived_end(vault.repository, first["log_id"], image) >= newest, f"{newest} in the archive"
+        lambda: continuous_end(vault.repository, first["log_id"], image) >= newest, f"{newest} in the archive"
     )
 
 

@@ -43,8 +43,8 @@ def test_an_embedded_database(seed: int, tmp_path: Path) -> None:
 
     between: list[Callable[[], object]] = [
         vault.back_up,
-        vault.back_up,
-        lambda: vault.back_up("--full"),
+        lambda: vault.back_up_beside(history.step),
+        lambda: vault.back_up_beside(history.step, "--full"),
         vault.back_up_and_kill,
         lambda: vault.back_up_and_kill("--full"),
         lambda: history.connection.execute("CHECKPOINT"),

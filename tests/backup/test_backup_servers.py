@@ -115,7 +115,7 @@ def test_a_server_that_is_alone(seed: int, place: str, tmp_path: Path) -> None:
         between = [
             vault.back_up,
             vault.back_up_and_kill,
-            lambda: vault.back_up("--full"),
+            lambda: vault.back_up_beside(history.step, "--full"),
             crash,
             lambda: history.connection.execute("CHECKPOINT"),
             lambda: vault.expire(2),
@@ -166,7 +166,7 @@ def test_a_cluster(seed: int, place: str, tmp_path: Path) -> None:
             between = [
                 vault.back_up,
                 vault.back_up_and_kill,
-                lambda: vault.back_up("--full"),
+                lambda: vault.back_up_beside(history.step, "--full"),
                 fail_over,
                 fail_over,
                 pause,

@@ -11,6 +11,8 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
@@ -90,10 +92,23 @@ class Vault:
         self.manifests.append(json.loads(said))
         return self.manifests[-1]
 
+    def back_up_beside(self, work: Callable[[], object], *arguments: object) -> None:
+        """Make a backup while the database is written to."""
+        with self._begun(arguments) as process, ThreadPoolExecutor(1) as thread:
+            assert process.stdout is not None
+            said = thread.submit(process.stdout.read)
+            while not said.done():
+                work()
+            assert process.wait(PATIENCE_S) == 0
+            self.manifests.append(json.loads(said.result()))
+
+    def _begun(self, arguments: tuple[object, ...]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "herdpy.cli", "backup", str(self.source), "--to", self.url, "--json"]
+        return spawn([*command, *map(str, (*arguments, *self.more))], stdout=subprocess.PIPE)
+
     def back_up_and_kill(self, *arguments: object) -> None:
         """Begin a backup, and kill it -9 at a random moment; it may be whole by then."""
-        command = [sys.executable, "-m", "herdpy.cli", "backup", str(self.source), "--to", self.url, "--json"]
-        process = spawn([*command, *map(str, (*arguments, *self.more))], stdout=subprocess.PIPE)
+        process = self._begun(arguments)
         try:
             process.wait(0.3 + self.chance.random() * 0.7)
         except subprocess.TimeoutExpired:

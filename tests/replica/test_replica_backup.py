@@ -83,6 +83,7 @@ def test_a_follower_backs_up_what_clients_were_answered(cluster: LocalCluster, t
         assert least <= {key for (key,) in rows(copy, "SELECT id FROM backed")}
         assert rows(copy, f"SELECT n FROM more{number}") == [(number,)]
         assert rows(copy, "SELECT count(*) FROM t") == [(20_000,)]
+    run(cluster, leader, "DROP TABLE backed", "DROP ROLE keeper")
     settings = manifest_of(repository, found[0][1]["id"]).settings
     assert (settings["retention_s"], settings["write_quorum"]) == (0.0, 1)
     assert sorted(settings["replicas"]) == sorted(one.id for one in cluster.status().servers)

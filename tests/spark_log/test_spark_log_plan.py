@@ -21,6 +21,7 @@ from herdpy.log import (
     LogUnavailableError,
     RecordError,
     Truncate,
+    detached,
 )
 from herdpy.log.published import DamagedSnapshotError, load, newest
 from herdpy.log.published import tables as writer_module
@@ -31,7 +32,6 @@ from herdpy_spark.log import (
     NoSuchPositionError,
     end,
     history,
-    ledgers,
     partition,
     plan_table,
     read_partition,
@@ -328,12 +328,12 @@ def test_what_a_server_has_applied_is_waited_for(place, monkeypatch):
         if len(waits) == 3:
             note(database.log)
 
-    monkeypatch.setattr(ledgers.time, "sleep", sleep)
+    monkeypatch.setattr(detached.time, "sleep", sleep)
     plan = plan_table(address, "t", least=applied)
     assert (plan.upto, len(waits), len(numbers(plan))) == (applied, 3, 10)
 
     cursor.execute("DELETE FROM t WHERE id = 6")
     cursor.connection.commit()
-    monkeypatch.setattr(ledgers, "_CONFIRM_PATIENCE_S", 0)
+    monkeypatch.setattr(detached, "_CONFIRM_PATIENCE_S", 0)
     with pytest.raises(LogUnavailableError, match="has applied"):
         plan_table(address, "t", least=database.log.end)

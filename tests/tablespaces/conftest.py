@@ -14,6 +14,7 @@ from tests.tablespaces.world import World
 SETTINGS = {
     "cluster.replace_after_s": 1.0,
     "storage.checkpoint_interval_s": 0.1,
+    "storage.flashback_bytes": 4 << 20,  # so little that a test can write more, for the past to go
 }
 
 

@@ -162,8 +162,12 @@ def test_lost_replicas_are_replaced_on_other_nodes(world, made):
 def test_a_dropped_tablespace_leaves_nothing(world, made):
     name = made("WITH (replicas = 'server-1,server-2,server-4', leader = 'server-4', retention_bytes = 0)")
     with world.leader_session(name) as conn:
-        conn.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        conn.execute("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
     world.run(f"ALTER TABLESPACE {name} LEADER 'server-1'")
+    world.await_states(name, {"server-1": "leading", "server-2": "following", "server-4": "following"})
+    with world.leader_session(name) as conn:
+        # More than the past may cost, so that the log before it need not be kept.
+        conn.execute("INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 6000) g")
     # The first ledger is trimmed: no longer in the list, and not deleted while its leader may ask for it.
     query = f"SELECT epoch FROM herdpy.ledgers WHERE tablespace = '{name}'"
     world.await_rows(query, lambda rows: rows == [{"epoch": 2}])

@@ -246,6 +246,7 @@ class Gate(grpc.aio.ServerInterceptor):
     Attributes:
         stopping: set when the server begins to go down: streams without an end of their own end.
         ended: set when its patience is over: all end.
+        idle: set while no call is under way.
     """
 
     def __init__(self, callers: Callers, needs: dict[str, Callable[[Caller], bool]]) -> None:
@@ -254,6 +255,9 @@ class Gate(grpc.aio.ServerInterceptor):
         self._needs = needs
         self.stopping = asyncio.Event()
         self.ended = asyncio.Event()
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self._calls = 0
         self._open_streams = 0
 
     async def intercept_service(
@@ -345,7 +349,9 @@ class Gate(grpc.aio.ServerInterceptor):
 
     @asynccontextmanager
     async def _errors_to_caller(self, service: str, context: Context) -> AsyncIterator[None]:
-        """End the call as the error of the block says; what ends it already goes on as it is."""
+        """A call: it ends as the error of the block says; what ends it already goes on as it is."""
+        self._calls += 1
+        self.idle.clear()
         try:
             yield
         except SqlError as error:
@@ -355,6 +361,10 @@ class Gate(grpc.aio.ServerInterceptor):
         except Exception:
             logger.exception("a call of %s failed", service)
             await refuse(context, SqlError("XX000", "internal error; see the server's log"))
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self.idle.set()
 
     def _refused(self, error: SqlError, service: str, context: Context) -> SqlError:
         """The error itself; that a caller may not make a call is recorded first."""

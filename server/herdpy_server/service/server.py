@@ -292,7 +292,7 @@ class GrpcServer:
         if server is not None:
             ending = asyncio.get_running_loop().call_later(graceful_timeout_s, self._gate.ended.set)
             try:
-                await server.stop(graceful_timeout_s + _LAST_PATIENCE_S)
+                await self._stopped(server, graceful_timeout_s + _LAST_PATIENCE_S)
             finally:
                 ending.cancel()
         self._gate.ended.set()
@@ -302,6 +302,24 @@ class GrpcServer:
         self._plans.close()
         await asyncio.get_running_loop().run_in_executor(None, self._files.shutdown)
         await asyncio.get_running_loop().run_in_executor(None, self._stagers.shutdown)
+
+    async def _stopped(self, server: Any, patience_s: float) -> None:
+        """Have gRPC stop.
+
+        It may wait for the transport's end of a call that was answered long ago, so it gets little time once
+        no call is under way.
+        """
+        stopping = asyncio.ensure_future(server.stop(patience_s))
+        idle = asyncio.ensure_future(self._gate.idle.wait())
+        try:
+            await asyncio.wait({stopping, idle}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopping}, timeout=_LAST_PATIENCE_S)
+            if self._gate.idle.is_set():
+                await server.stop(None)
+            await stopping
+        finally:
+            idle.cancel()
+            stopping.cancel()
 
 
 def _check_place(address: str, port: int) -> None:

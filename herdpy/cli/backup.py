@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +19,7 @@ from herdpy.cli.backup_servers import ServerBackup, back_up_all, back_up_one
 from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document
+from herdpy.cli.repositories import key_of, translated
 from herdpy.cli.snapshot import is_grpc_url
 from herdpy.cli.target import JsonOption, Place
 from herdpy.log.place import without_userinfo
@@ -166,7 +165,7 @@ class _Wish:
 def _planned(url: str, wish: _Wish) -> dict[str, Any]:
     making: Any = needed("herdpy_server.backup.making")
     module: Any = needed("herdpy.backup.repository")
-    with _translated():
+    with translated():
         order = wish.order(url)
         if module.Repository.is_encrypted(wish.to) is not None:
             plan = making.plan_backup(order, _repository(wish.to, wish.key_file), print_note)
@@ -189,7 +188,7 @@ def _show_plan(plan: dict[str, Any], json: bool) -> None:
 def _of_directory(url: str, wish: _Wish) -> dict[str, Any]:
     order = wish.order(url)
     making: Any = needed("herdpy_server.backup.making")
-    with _translated(), interruptible(), Bar("Backing up", "MiB") as bar:
+    with translated(), interruptible(), Bar("Backing up", "MiB") as bar:
         repository = _repository(wish.to, wish.key_file)
 
         def report(progress: Any) -> None:
@@ -260,18 +259,4 @@ def _rate(text: str) -> int:
 
 def _repository(url: str, key_file: Path | None) -> Any:
     module: Any = needed("herdpy.backup.repository")
-    return module.Repository.create(url, None if key_file is None else module.read_key(key_file))
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """What can go wrong with a repository, the store or the log, as the command line says it."""
-    errors: Any = needed("herdpy.backup.errors")
-    log: Any = needed("herdpy.log")
-    store: Any = needed("herdpy_server.store")
-    try:
-        yield
-    except errors.BackupError as error:
-        raise CliError(str(error), hint=error.hint) from error
-    except (log.LogError, store.StoreDamagedError) as error:
-        raise CliError(str(error)) from error
+    return module.Repository.create(url, key_of(key_file))

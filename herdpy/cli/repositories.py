@@ -26,7 +26,20 @@ KeyFileOption = Annotated[
 def opened(url: str, key_file: Path | None) -> Any:
     """A repository that is there (``herdpy.backup.repository.Repository``). Errors: see ``translated``."""
     module: Any = needed("herdpy.backup.repository")
-    return module.Repository.open(url, None if key_file is None else module.read_key(key_file))
+    return module.Repository.open(url, key_of(key_file))
+
+
+def key_of(key_file: Path | None) -> bytes | None:
+    """The key in a file. CliError: it cannot be read; RepositoryError: it has none."""
+    if key_file is None:
+        return None
+    module: Any = needed("herdpy.backup.repository")
+    try:
+        key: bytes = module.read_key(key_file)
+    except OSError as error:
+        hint = "herdpy backups key FILE makes one."
+        raise CliError(f"the key file {key_file} cannot be read: {error.strerror}", hint=hint) from error
+    return key
 
 
 @contextmanager

@@ -131,7 +131,11 @@ def test_keys_and_refusals(run: Run, repository: tuple[Path, Path], tmp_path: Pa
     for command in ("list", "verify"):
         said = run("backups", command, place, "--key-file", tmp_path / "other.key", code=1).stderr
         assert "the key is not the one" in said
-    assert "no repository" in run("backups", "list", tmp_path / "nothing", code=1).stderr
+    nothing = tmp_path / "nothing"
+    for arguments in (("backups", "list", place), ("backup", tmp_path / "one", "--to", place)):
+        said = run(*arguments, "--key-file", nothing, code=1).stderr
+        assert f"the key file {nothing} cannot be read" in said.replace("\n", " ")
+    assert "no repository" in run("backups", "list", nothing, code=1).stderr
     assert "--keep-last 1" in run("backups", "expire", place, "--key-file", key, code=1).stderr
     assert (
         "no backup nix" in run("backups", "expire", place, "--key-file", key, "--drop", "nix", code=1).stderr

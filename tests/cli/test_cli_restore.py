@@ -92,7 +92,7 @@ def test_times_without_a_zone_are_of_the_machine(
         (["--before-commit", "unknown"], 1, "no commit 'unknown' is archived"),
         (["--tablespace", "other"], 1, "no complete backup of tablespace other"),
         (["--log", "00"], 1, "no complete backup of log 00"),
-        (["--key-file", "/nowhere"], 1, "No such file"),
+        (["--key-file", "/nowhere"], 1, "the key file /nowhere cannot be read: No such file"),
     ],
 )
 def test_what_cannot_be_restored_is_said(

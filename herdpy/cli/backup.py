@@ -19,10 +19,9 @@ from herdpy.cli.backup_servers import ServerBackup, back_up_all, back_up_one
 from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document
-from herdpy.cli.repositories import key_of, translated
+from herdpy.cli.repositories import key_of, translated, without_userinfo
 from herdpy.cli.snapshot import is_grpc_url
 from herdpy.cli.target import JsonOption, Place
-from herdpy.log.place import without_userinfo
 
 if TYPE_CHECKING:
     from herdpy.backup.manifest import BackupManifest

@@ -19,9 +19,8 @@ from herdpy.cli import backups_restored
 from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
-from herdpy.cli.repositories import KeyFileOption, RepositoryArgument, opened
+from herdpy.cli.repositories import KeyFileOption, RepositoryArgument, opened, without_userinfo
 from herdpy.cli.target import JsonOption
-from herdpy.log.place import without_userinfo
 
 if TYPE_CHECKING:
     from herdpy.backup.checking import Verification

@@ -42,6 +42,12 @@ def key_of(key_file: Path | None) -> bytes | None:
     return key
 
 
+def without_userinfo(url: str) -> str:
+    """A URL as it may be shown. The log's modules, which know how, are loaded only then."""
+    shown: str = needed("herdpy.log.place").without_userinfo(url)
+    return shown
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """What can go wrong with a repository, a store or a log, as the command line says it."""

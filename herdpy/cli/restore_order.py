@@ -13,7 +13,7 @@ from typing import Any
 from herdpy.cli.errors import USAGE, CliError, print_note
 from herdpy.cli.extras import needed
 from herdpy.cli.output import Bar, write_document, write_table
-from herdpy.log.place import without_userinfo
+from herdpy.cli.repositories import without_userinfo
 
 _PHASES = {"image": "Pages", "log": "Log", "check": "Checking"}
 

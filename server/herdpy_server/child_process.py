@@ -44,10 +44,14 @@ _LINE_BYTES = 16 << 20
 
 
 @asynccontextmanager
-async def line_to(process: subprocess.Popen[bytes]) -> AsyncIterator[Line]:
-    """The line to a process whose input and output are pipes, for the loop's thread."""
+async def line_to(process: subprocess.Popen[bytes], longest_bytes: int = _LINE_BYTES) -> AsyncIterator[Line]:
+    """The line to a process whose input and output are pipes, for the loop's thread.
+
+    Args:
+        longest_bytes: the longest line that it may say.
+    """
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LINE_BYTES)
+    reader = asyncio.StreamReader(limit=longest_bytes)
     output, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
     feed, protocol = await loop.connect_write_pipe(FlowControlMixin, process.stdin)
     try:

@@ -19,8 +19,8 @@ import os
 import subprocess
 import sys
 import time
-from asyncio.streams import FlowControlMixin
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -42,6 +42,7 @@ from herdpy_server.backup.archiver_messages import (
     encode,
     from_archiver,
 )
+from herdpy_server.child_process import Line, line_to
 
 logger = logging.getLogger("herdpy.archive")
 
@@ -453,38 +454,24 @@ class _ChildEndedError(Exception):
 
 
 class _Child:
-    """The process, and the line to it."""
+    """The process, and the line to it, which is open until ``close``."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        output: asyncio.StreamReader,
-        answers: asyncio.StreamWriter,
-        close: Callable[[], None],
-    ) -> None:
-        self._process, self._output, self._answers, self._close = process, output, answers, close
+    def __init__(self, process: subprocess.Popen[bytes], line: Line, close: AsyncExitStack) -> None:
+        self._process, self._close = process, close
+        self._output, self._answers = line
 
     @classmethod
     async def started(cls, start: StartArchive) -> _Child:
         # By subprocess, which uses vfork: see ``publishing.publisher``.
         command = [sys.executable, "-m", _MODULE]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        loop = asyncio.get_running_loop()
+        close = AsyncExitStack()
         try:
-            reader = asyncio.StreamReader(limit=_LINE_BYTES)
-            output, _ = await loop.connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), process.stdout
-            )
-            feed, protocol = await loop.connect_write_pipe(FlowControlMixin, process.stdin)
+            line = await close.enter_async_context(line_to(process, _LINE_BYTES))
         except BaseException:
             process.kill()
             raise
-
-        def close() -> None:
-            feed.close()
-            output.close()
-
-        child = cls(process, reader, asyncio.StreamWriter(feed, protocol, None, loop), close)
+        child = cls(process, line, close)
         child._write(encode(start))
         return child
 
@@ -507,6 +494,6 @@ class _Child:
         return message
 
     async def end(self) -> None:
-        self._close()
+        await self._close.aclose()
         self._process.kill()
         await asyncio.shield(asyncio.to_thread(self._process.wait))

@@ -21,7 +21,7 @@ from herdpy_server.backup.archiver_messages import ArchivedPlace
 from herdpy_server.backup.messages import MakingOrder, Scope
 from herdpy_server.backup.process import Note, Report, make
 from herdpy_server.cluster.errors import PositionTrimmedError
-from herdpy_server.serving.logs import BackupFacts, LogBackend
+from herdpy_server.serving.logs import BackupFacts, LogBackend, with_store
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.backup")
@@ -101,7 +101,7 @@ class BackupMaking:
             facts = await self._backend.backup_facts()
             await self._keep_log(kept, facts.durable)
             order = await self._order(url, request, defaults, facts)
-            manifest = await self._with_store(order, defaults.niceness, report, note)
+            manifest = await with_store(self._backend, lambda: make(order, defaults.niceness, report, note))
         logger.info(
             "backup made",
             extra={
@@ -165,29 +165,6 @@ class BackupMaking:
             files=facts.files,
             node=self._node,
         )
-
-    async def _with_store(
-        self, order: MakingOrder, niceness: int, report: Report, note: Note
-    ) -> BackupManifest:
-        """Let a process work while the store stays where it is."""
-        task: asyncio.Task[BackupManifest] | None = None
-
-        def give_up() -> None:
-            if task is not None:
-                task.cancel()
-
-        leave = self._backend.use(give_up)
-        try:
-            task = asyncio.get_running_loop().create_task(make(order, niceness, report, note))
-            await asyncio.wait({task})
-            if task.cancelled():
-                raise self._backend.is_closing()
-            return task.result()
-        finally:
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            leave()
 
 
 def backup_key(file: str) -> bytes | None:

@@ -7,12 +7,13 @@ the leases, and the record of what is published.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention
@@ -24,6 +25,8 @@ from herdpy_server.publishing.snapshot import Moment
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.publishing")
+
+T = TypeVar("T")
 
 MAX_LEASE_S = 86_400.0
 _TRIES = 5
@@ -388,3 +391,36 @@ def lease_is_over(lease: str) -> SqlError:
         f"the lease {lease} has expired: what it retained may be gone",
         hint="Renew leases in time, and begin again with a new one.",
     )
+
+
+async def with_store(
+    backend: LogBackend, work: Callable[[], Coroutine[Any, Any, T]], *, checkpointed: bool = False
+) -> T:
+    """Let a process work on the store while it stays where it is; given up when the store has to go.
+
+    Args:
+        checkpointed: bring everything into LMDB first.
+
+    Raises:
+        SqlError: 57P03, the store has to go; as ``work``.
+    """
+    task: asyncio.Task[T] | None = None
+
+    def give_up() -> None:
+        if task is not None:
+            task.cancel()
+
+    leave = backend.use(give_up)
+    try:
+        if checkpointed:
+            await backend.checkpoint()
+        task = asyncio.get_running_loop().create_task(work())
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise backend.is_closing()
+        return task.result()
+    finally:
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        leave()

@@ -31,7 +31,7 @@ from herdpy_server.publishing.publisher import (
     publish_and_prune,
 )
 from herdpy_server.publishing.snapshot import Moment
-from herdpy_server.serving.logs import LogBackend, being_published
+from herdpy_server.serving.logs import LogBackend, being_published, with_store
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.publishing")
@@ -191,25 +191,10 @@ class SnapshotPublishing:
         return done
 
     async def _with_store(self, work: Work, url: str) -> Published:
-        """Bring everything into LMDB, and let a process work on that, while the store stays where it is."""
+        """Let a process work on all that there is now."""
         backend = self._backend
-        task: asyncio.Task[Published] | None = None
 
-        def give_up() -> None:
-            if task is not None:
-                task.cancel()
+        def begin() -> Coroutine[Any, Any, Published]:
+            return work(Order(backend.store, url, backend.tablespace, backend.settings.niceness))
 
-        leave = backend.use(give_up)
-        try:
-            await backend.checkpoint()
-            order = Order(backend.store, url, backend.tablespace, backend.settings.niceness)
-            task = asyncio.get_running_loop().create_task(work(order))
-            await asyncio.wait({task})
-            if task.cancelled():
-                raise backend.is_closing()
-            return task.result()
-        finally:
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            leave()
+        return await with_store(backend, begin, checkpointed=True)

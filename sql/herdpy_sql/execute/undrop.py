@@ -18,7 +18,7 @@ import msgspec
 
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Plan, PlanOutcome, Remark
+from herdpy_sql.execute.base import Plan, PlanOutcome, Remark, ended
 from herdpy_sql.execute.define import duplicate
 from herdpy_sql.objects import (
     FIRST_USER_OID,
@@ -72,13 +72,7 @@ class UndropTablePlan(Plan):
         self.name = name
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
-        steps = self.slices(view, params, clock, source)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                outcome: PlanOutcome = stop.value
-                return outcome
+        return ended(self.slices(view, params, clock, source))
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None = None

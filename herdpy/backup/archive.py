@@ -12,7 +12,7 @@ A staged ledger is archived before the segment with the entry that names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
@@ -304,7 +304,38 @@ def archived_in(found: Iterable[LogSegment], state: LedgerListState) -> LSN:
 
 def newest_of(found: Iterable[LogSegment]) -> LSN | None:
     """The last entry of all segments; None where there are none."""
-    return max((LSN(one.ledger_id, one.last) for one in found), default=None)
+    return max((one.end for one in found), default=None)
+
+
+def reached(found: Iterable[LogSegment], after: LSN) -> LSN:
+    """Up to where segments lead on from ``after``, by their names alone."""
+    return newest_of(chain(found, after)) or after
+
+
+def segment_entries(repository: Repository, log_id: str, segment: LogSegment) -> Iterator[LogEntry]:
+    """The entries of a segment, read now. DamagedPartError, of each as it comes; PlaceError."""
+    name = f"{entries_directory(log_id)}/{segment.name}"
+    return decode_segment(name, repository.read(name))
+
+
+def newest_commit_us(
+    repository: Repository,
+    log_id: str,
+    found: Sequence[LogSegment],
+    after: LSN = START,
+    upto: LSN | None = None,
+) -> int:
+    """Commit time of the newest transaction of segments, between two positions; 0: there is none.
+
+    Microseconds since 1970-01-01 UTC. DamagedPartError; PlaceError.
+    """
+    for segment in reversed(found):
+        entries = segment_entries(repository, log_id, segment)
+        within = (one for one in entries if after < one.lsn and (upto is None or one.lsn <= upto))
+        times = list(commit_times(within))
+        if times:
+            return times[-1]
+    return 0
 
 
 def archive_end_of(repository: Repository, log_id: str) -> tuple[LSN, int]:
@@ -320,14 +351,12 @@ def archive_end_of(repository: Repository, log_id: str) -> tuple[LSN, int]:
     found = sorted(segments(repository, log_id), key=lambda one: (one.ledger_id, one.last))
     end = newest_of(found) or START
     for segment in reversed(found):
-        name = f"{entries_directory(log_id)}/{segment.name}"
         try:
-            contents = repository.read(name)
+            time_us = newest_commit_us(repository, log_id, [segment])
         except MissingPartError:
             continue  # merged meanwhile: an earlier one, or the next call, will do
-        times = list(commit_times(decode_segment(name, contents)))
-        if times:
-            return end, times[-1]
+        if time_us:
+            return end, time_us
     return end, 0
 
 

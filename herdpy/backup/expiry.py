@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from herdpy.backup.archive import LogSegment, decode_segment, entries_directory, segment_of
+from herdpy.backup.archive import LogSegment, entries_directory, segment_entries, segment_of
 from herdpy.backup.errors import BackupError, DamagedPartError
 from herdpy.backup.manifest import (
     EXPIRED,
@@ -451,10 +451,9 @@ def _remove_log(
 
 def _staged_by(repository: Repository, log: str, segment: LogSegment, names: StagedPartsInOrder) -> set[int]:
     """Staged ledgers that transactions of a segment name."""
-    name = f"{entries_directory(log)}/{segment.name}"
     found: set[int] = set()
     with contextlib.suppress(DamagedPartError):  # one that nobody can read goes as well
-        for entry in decode_segment(name, repository.read(name)):
+        for entry in segment_entries(repository, log, segment):
             if entry.header.predecessor > names.last:
                 names.gap()
             found |= {one.ledger_id for one in names.of(entry)}

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from herdpy.backup.archive import LogSegment, archive_end_of, chain, entries_directory, segment_of
+from herdpy.backup.archive import LogSegment, archive_end_of, entries_directory, reached, segment_of
 from herdpy.backup.errors import DamagedPartError
 from herdpy.backup.expiry import RepositoryState, has_ended
 from herdpy.backup.manifest import BackupManifest, LogRecord, backup_directory, log_directory, needed_by
 from herdpy.backup.repository import Repository
-from herdpy.log.lsn import LSN
 
 
 class ListedBackup(msgspec.Struct, frozen=True):
@@ -89,7 +88,7 @@ def overview(repository: Repository, state: RepositoryState) -> Overview:
         ListedBackup(
             one,
             tuple(users.get((one.log_id, one.id), ())),
-            str(_reached(segments[one.log_id], one.image_lsn)),
+            str(reached(segments[one.log_id], one.image_lsn)),
             _bytes_in(state, backup_directory(one.log_id, one.id)),
         )
         for one in catalog.backups
@@ -108,10 +107,6 @@ def _segments(state: RepositoryState, log: str) -> list[LogSegment]:
     return sorted(one for one in found if one is not None)
 
 
-def _reached(found: list[LogSegment], after: LSN) -> LSN:
-    return max((one.end for one in chain(found, after)), default=after)
-
-
 def _bytes_in(state: RepositoryState, directory: str) -> int:
     return sum(size for name, size in state.files.items() if name.startswith(directory + "/"))
 
@@ -127,7 +122,7 @@ def _directory(
 def _log(repository: Repository, state: RepositoryState, log: str, found: list[LogSegment]) -> ListedLog:
     end = max((one.end for one in found), default=None)
     mine = [one for one in state.catalog.backups if one.log_id == log]
-    reached = {_reached(found, one.image_lsn) for one in mine}
+    ends = {reached(found, one.image_lsn) for one in mine}
     archive = [entries_directory(log), f"{log_directory(log)}/staged"]
     return ListedLog(
         log_id=log,
@@ -135,7 +130,7 @@ def _log(repository: Repository, state: RepositoryState, log: str, found: list[L
         backups=len(mine),
         end=None if end is None else str(end),
         end_time_us=0 if end is None else _time(repository, log),
-        is_continuous=all(end is None or one >= end for one in reached),
+        is_continuous=all(end is None or one >= end for one in ends),
         archive_bytes=sum(_bytes_in(state, one) for one in archive),
     )
 

@@ -32,7 +32,7 @@ from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerLis
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.file_ledger import BLOCK_BYTES, NOTHING, Confirmed, FileLedgerReader, ledger_path
 from herdpy.log.files import OsFiles
-from herdpy.log.ledger_list import FileLedgerList, LedgerListState
+from herdpy.log.ledger_list import FileLedgerList, LedgerListState, position_before
 from herdpy.log.log_cursor import LedgerPlaces, LogCursor
 from herdpy.log.lsn import LSN
 from herdpy.log.records import StagedPart
@@ -490,12 +490,7 @@ def _check_identity(address: LogAddress, ledgers: LogLedgers) -> None:
 
 def predecessor(state: LedgerListState, lsn: LSN) -> LSN:
     """The position before an entry of the log; ChainError when its ledger is not in the list."""
-    if lsn.entry_id > 0:
-        return LSN(lsn.ledger_id, lsn.entry_id - 1)
-    before = state.base
-    for ledger in state.ledgers:
-        if ledger.ledger_id == lsn.ledger_id:
-            return before
-        if ledger.last_entry_id >= 0:
-            before = ledger.last
+    before = position_before(state, lsn)
+    if before is not None:
+        return before
     raise ChainError(f"{lsn} is not in the log: its ledger is not in the list")

@@ -96,6 +96,22 @@ def predecessor_of(state: LedgerListState, ledger_id: int) -> tuple[LSN, int]:
     return before, crc
 
 
+def position_before(state: LedgerListState, lsn: LSN, span: int = 1) -> LSN | None:
+    """The position ``span`` entries before ``lsn``, or, if its ledger has fewer, the end of the one before.
+
+    None: the list does not have its ledger.
+    """
+    if lsn.entry_id >= span:
+        return LSN(lsn.ledger_id, lsn.entry_id - span)
+    before = state.base
+    for ledger in state.ledgers:
+        if ledger.ledger_id == lsn.ledger_id:
+            return before
+        if ledger.last_entry_id >= 0:
+            before = ledger.last
+    return None
+
+
 class LedgerList(Protocol):
     """Where the list is kept."""
 

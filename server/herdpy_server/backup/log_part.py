@@ -7,7 +7,7 @@ archiver, is not read again. Where the log is trimmed meanwhile, the image is to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -15,18 +15,16 @@ from typing import ParamSpec, TypeVar
 
 from herdpy.backup.archive import (
     ArchiveWriter,
-    LogSegment,
     chain,
-    commit_times,
-    decode_segment,
-    entries_directory,
+    newest_commit_us,
+    segment_entries,
     segments,
 )
 from herdpy.backup.errors import BackupError, MissingPartError
 from herdpy.backup.pages import RateLimit
 from herdpy.backup.repository import Repository
 from herdpy.backup.staged_parts import CutTransactionError, StagedParts
-from herdpy.log import LogEntry, LogTrimmedError, LogUnavailableError
+from herdpy.log import LogTrimmedError, LogUnavailableError
 from herdpy.log.detached import LogLedgers, confirmed_from
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
@@ -119,7 +117,7 @@ def _check_history(repository: Repository, log_id: str, log: LogLedgers, at: LSN
             entry.header.crc
             for segment in segments(repository, log_id)
             if segment.ledger_id == at.ledger_id and segment.first <= at.entry_id <= segment.last
-            for entry in _entries(repository, log_id, segment)
+            for entry in segment_entries(repository, log_id, segment)
             if entry.lsn == at
         ),
         None,
@@ -176,27 +174,17 @@ def continuous_end(repository: Repository, log_id: str, after: LSN) -> LSN:
     at = after
     for segment in chain(segments(repository, log_id), after):
         if segment.ledger_id != at.ledger_id:
-            first = next(_entries(repository, log_id, segment), None)
+            first = next(segment_entries(repository, log_id, segment), None)
             if first is None or first.header.predecessor != at:
                 break
-        at = LSN(segment.ledger_id, segment.last)
+        at = segment.end
     return at
 
 
 @_listed_again
 def newest_time_us(repository: Repository, log_id: str, after: LSN, upto: LSN) -> int:
     """Commit time of the newest archived transaction between two positions; 0: there is none."""
-    for segment in reversed(chain(segments(repository, log_id), after)):
-        entries = _entries(repository, log_id, segment)
-        times = list(commit_times(entry for entry in entries if after < entry.lsn <= upto))
-        if times:
-            return times[-1]
-    return 0
-
-
-def _entries(repository: Repository, log_id: str, segment: LogSegment) -> Iterator[LogEntry]:
-    name = f"{entries_directory(log_id)}/{segment.name}"
-    return decode_segment(name, repository.read(name))
+    return newest_commit_us(repository, log_id, chain(segments(repository, log_id), after), after, upto)
 
 
 @_listed_again
@@ -204,7 +192,7 @@ def crc_at(repository: Repository, log_id: str, log: LogLedgers, lsn: LSN, end: 
     """The running CRC of the entry at ``lsn``, from which the archive goes on; None: nothing says it."""
     found = _live_crc(log, lsn)
     for segment in chain(segments(repository, log_id), lsn)[:1] if found is None and lsn < end else ():
-        for entry in _entries(repository, log_id, segment):
+        for entry in segment_entries(repository, log_id, segment):
             if entry.lsn > lsn:
                 return entry.header.predecessor_crc
     return found

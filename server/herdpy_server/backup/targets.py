@@ -16,8 +16,9 @@ from datetime import UTC, datetime, timedelta
 from herdpy.backup.archive import (
     LogSegment,
     chain,
-    decode_segment,
-    entries_directory,
+    newest_commit_us,
+    newest_of,
+    reached,
     read_entries,
     segments,
 )
@@ -237,7 +238,7 @@ class _LogView:
         """How far the archive leads on from an image."""
         lsn = manifest.image_lsn
         if lsn not in self._ends:
-            self._ends[lsn] = max(lsn, _reach(chain(self.segments(), lsn)))
+            self._ends[lsn] = reached(self.segments(), lsn)
         return self._ends[lsn]
 
     def images(self) -> list[BackupManifest]:
@@ -410,22 +411,13 @@ def archive_end(
 
     The time is 0 when no transaction after the images is archived. DamagedPartError; PlaceError.
     """
-    led = max((chain(found, one.image_lsn) for one in images), key=_reach, default=[])
-    end = max([_reach(led), *(one.image_lsn for one in images)])
-    for segment in reversed(led):
-        name = f"{entries_directory(log_id)}/{segment.name}"
-        time_us = 0
-        for entry in decode_segment(name, repository.read(name)):
-            for part in entry.parts:
-                if part.first and part.last:
-                    time_us = transaction_head(part.data)[0]
-        if time_us:
-            return end, time_us
-    return end, 0
+    led = max((chain(found, one.image_lsn) for one in images), key=_end, default=[])
+    end = max([_end(led), *(one.image_lsn for one in images)])
+    return end, newest_commit_us(repository, log_id, led)
 
 
-def _reach(led: Sequence[LogSegment]) -> LSN:
-    return max((LSN(one.ledger_id, one.last) for one in led), default=START)
+def _end(led: Sequence[LogSegment]) -> LSN:
+    return newest_of(led) or START
 
 
 __all__ = [

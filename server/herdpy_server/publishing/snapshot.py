@@ -22,7 +22,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from herdpy.log import LogEntry, LogError
-from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.ledger_list import LedgerListState, position_before
 from herdpy.log.lsn import LSN
 from herdpy.log.published import (
     KEY_COLUMN,
@@ -260,7 +260,7 @@ async def moment_of(log: Readable, state: LedgerListState, lsn: LSN, now_us: int
     if lsn.entry_id < 0:
         return Moment(state.log_id, crc, now_us)
     for span in _SPANS:
-        after = _before(state, lsn, span)
+        after = position_before(state, lsn, span)
         if after is None:
             continue
         try:
@@ -272,19 +272,6 @@ async def moment_of(log: Readable, state: LedgerListState, lsn: LSN, now_us: int
         if lsn.entry_id < span:
             break
     return Moment(state.log_id, crc, now_us)
-
-
-def _before(state: LedgerListState, lsn: LSN, span: int) -> LSN | None:
-    """The position to read after, for ``span`` entries to ``lsn`` or all of its ledger."""
-    if lsn.entry_id >= span:
-        return LSN(lsn.ledger_id, lsn.entry_id - span)
-    before = state.base
-    for ledger in state.ledgers:
-        if ledger.ledger_id == lsn.ledger_id:
-            return before
-        if ledger.last_entry_id >= 0:
-            before = ledger.last
-    return None
 
 
 async def _newest(log: Readable, after: LSN, upto: LSN) -> tuple[int | None, int | None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from herdpy.dev import LocalCluster
+from herdpy.log.detached import close_clients
 from tests.replica.replicas import assert_equal, await_leader, followers, run
 
 SETTINGS = {
@@ -36,3 +37,4 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         )
         assert_equal(running, "t", followers(running, leader))  # every donor has all of it
         yield running
+        close_clients()  # of tests that read the log here: it would look for the cluster when that is gone

@@ -28,9 +28,12 @@ LIMITS = [
     ("wanted", "programs", 730),  # required, requested, expected
     ("wanted", "pages", 12),
     ("asked", "programs", 470),  # requested, called; or the request
-    ("asked", "pages", 45),
+    ("asked", "pages", 8),
     ("who", "programs", 435),  # the client, the caller, the node: name it
     ("who", "pages", 40),
+    ("nobody", "pages", 11),
+    ("somebody", "pages", 4),
+    ("whoever", "pages", 4),
 ]
 
 

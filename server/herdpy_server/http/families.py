@@ -410,7 +410,7 @@ class ServerCollector(Collector):
         if measured.logs is not None:
             yield counter(
                 "herdpy_log_lines_dropped",
-                "Lines of the server's log that were dropped because nobody read them fast enough.",
+                "Lines of the server's log that were dropped because the log's reader was too slow.",
                 measured.logs.dropped,
             )
 

@@ -46,6 +46,7 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.settings import AuthExchange, AuthProvider, ClientSettings
+from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
@@ -145,7 +146,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in ("google", "google_crc32c", "kazoo"):
             raise
-        raise ImportError(f'{missing.name} is not installed: pip install "herdpy[bookkeeper]"') from missing
+        raise ImportError(f"{missing.name} is not installed: {install_line('bookkeeper')}") from missing
     globals()[name] = value
     return value
 

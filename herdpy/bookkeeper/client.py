@@ -47,6 +47,7 @@ from herdpy.bookkeeper.settings import (
     check_quorums,
 )
 from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from typing import Self
@@ -203,7 +204,7 @@ class BookKeeper:
 
     Raises:
         ValueError, TypeError: the arguments are wrong.
-        ImportError: kazoo is missing: ``pip install "herdpy[bookkeeper]"``.
+        ImportError: kazoo is missing: ``pip install "herdpydb[bookkeeper]"``.
     """
 
     def __init__(
@@ -532,5 +533,5 @@ def _zookeeper(hosts: str, settings: ClientSettings) -> Znodes:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
-        raise ImportError('kazoo is not installed: pip install "herdpy[bookkeeper]"') from error
+        raise ImportError(f"kazoo is not installed: {install_line('bookkeeper')}") from error
     return KazooZnodes(hosts, settings.zookeeper_timeout_s, access=settings.zookeeper_access)

@@ -18,6 +18,7 @@ import typer
 
 from herdpy.cli.errors import USAGE, CliError, handled, print_note
 from herdpy.cli.target import Place, parse, spelled_out
+from herdpy.distribution import install_line
 from herdpy.imports import importing
 
 
@@ -122,7 +123,7 @@ def changes_command(
     except ModuleNotFoundError as error:
         raise CliError(
             f"this needs the Python package {error.name}, which is not installed",
-            hint='pip install "herdpy[changes]", for Kafka and Avro "herdpy[kafka]"',
+            hint=f"{install_line('changes')}, for Kafka and Avro {install_line('kafka')}",
         ) from error
     request = command.ChangesRequest(
         url=target.url if target.is_remote else f"herdpy://{target.path}",

@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli.errors import USAGE, CliError, interruptible, print_note
+from herdpy.cli.extras import in_help
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
+from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from herdpy.dev import ClusterStatus, LocalCluster
 
 
-HELP = """Run a cluster on this machine: ZooKeeper, bookies and servers on free loopback ports.
+HELP = f"""Run a cluster on this machine: ZooKeeper, bookies and servers on free loopback ports.
 
 It runs on when the command has ended, until `herdpy dev down`. Everything of it is in one directory: data,
 configurations, logs and the state. No process is signalled that these commands did not start.
 
-Needs Java 17, Maven (once, to fetch BookKeeper) and the server extra: pip install "herdpy\\[server]"
+Needs Java 17, Maven (once, to fetch BookKeeper) and the server extra: {in_help(install_line("server"))}
 """
 
 Directory = Annotated[Path, typer.Option("--dir", "-d", metavar="D", help="The cluster's directory.")]
@@ -239,7 +241,7 @@ def _cluster(directory: Path, **options: Any) -> LocalCluster:
     try:
         from herdpy.dev import LocalCluster
     except ImportError as error:
-        raise CliError(str(error), hint='pip install "herdpy[server]" brings what is missing.') from error
+        raise CliError(str(error), hint=f"{install_line('server')} brings what is missing.") from error
     return LocalCluster(directory, detached=True, **options)
 
 
@@ -284,7 +286,7 @@ def _errors(directory: Path) -> Iterator[None]:
         from herdpy.dev import BusyError, DevError, NoClusterError, UnknownNameError
         from herdpy.testing import KitError
     except ImportError as error:
-        raise CliError(str(error), hint='pip install "herdpy[server]" brings what is missing.') from error
+        raise CliError(str(error), hint=f"{install_line('server')} brings what is missing.") from error
     try:
         yield
     except UnknownNameError as error:

@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption, spelled_out
+from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from typer._click import Command
@@ -320,7 +321,7 @@ def errors() -> Iterator[None]:
     except (CliError, typer.Exit):
         raise
     except ImportError as error:
-        hint = 'pip install "herdpy[server,remote]" brings what is missing.'
+        hint = f"{install_line('server', 'remote')} brings what is missing."
         raise CliError(str(error), hint=hint) from error
     except Exception as error:
         if (readable := _in_words(error)) is None:

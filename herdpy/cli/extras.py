@@ -6,6 +6,7 @@ import importlib
 from types import ModuleType
 
 from herdpy.cli.errors import CliError
+from herdpy.distribution import install_line
 from herdpy.imports import importing
 
 
@@ -19,5 +20,10 @@ def needed(module: str) -> ModuleType:
             raise
         raise CliError(
             f"this needs the Python package {error.name}, which is not installed",
-            hint='Opening a database in a directory needs the server extra: pip install "herdpy[server]"',
+            hint=f"Opening a database in a directory needs the server extra: {install_line('server')}",
         ) from error
+
+
+def in_help(line: str) -> str:
+    """A line as texts of ``--help`` have it, where brackets are markup."""
+    return line.replace("[", "\\[")

@@ -24,20 +24,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
-from herdpy.cli.extras import needed
+from herdpy.cli.extras import in_help, needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
+from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper import BookieInfo, BookKeeper, Entry, LedgerMetadata, LedgerReader
     from herdpy.log.entry import TransactionAssembler
 
 
-HELP = """Look into a BookKeeper cluster's ledgers: list, show, read, recover, delete, go on without.
+HELP = f"""Look into a BookKeeper cluster's ledgers: list, show, read, recover, delete, go on without.
 
 The cluster is named by its ZooKeeper: --cluster, or the variable HERDPY_CLUSTER.
 
-Needs the bookkeeper extra: pip install "herdpy\\[bookkeeper]"
+Needs the bookkeeper extra: {in_help(install_line("bookkeeper"))}
 """
 
 Cluster = Annotated[

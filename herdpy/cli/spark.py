@@ -14,6 +14,7 @@ import typer
 
 from herdpy.cli.errors import USAGE, CliError
 from herdpy.cli.target import VARIABLE, spelled_out
+from herdpy.distribution import install_line
 
 #: All that comes after the name is the job's, its --help too.
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -50,7 +51,7 @@ def spark_command(context: typer.Context) -> None:
             f"there is no job {arguments[0]!r}", hint=f"There are {', '.join(_SUMMARIES)}.", code=USAGE
         )
     if importlib.util.find_spec("herdpy_spark") is None:
-        raise CliError("the jobs need more than the driver", hint='pip install "herdpy[spark]"')
+        raise CliError("the jobs need more than the driver", hint=install_line("spark"))
     from herdpy_spark.jobs.running import job_named, main
 
     raise typer.Exit(main(job_named(arguments[0]), _with_url(arguments[1:])))

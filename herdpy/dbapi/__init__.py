@@ -87,7 +87,7 @@ def connect(
             ``statement_timeout`` (in seconds), ``read_level``, ``application_name``, ``sslmode`` ...
 
     Raises:
-        InterfaceError: the URL or an option is wrong, or ``herdpy[server]`` (``herdpy[remote]``) is
+        InterfaceError: the URL or an option is wrong, or ``herdpydb[server]`` (``herdpydb[remote]``) is
             not installed.
         OperationalError: there is no database, or no server leads (08001), or another process has the
             directory open (55006).

@@ -19,6 +19,7 @@ from herdpy.dbapi import options as known
 from herdpy.dbapi import url
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.errors import InterfaceError
+from herdpy.distribution import install_line
 from herdpy.options import boolean, nearest, number
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def missing(error: ImportError) -> ImportError | InterfaceError:
     """What to install, when it is psycopg that could not be imported; otherwise the error itself."""
     if "psycopg" not in str(error) and "pq wrapper" not in str(error):
         return error
-    return InterfaceError(f'servers need psycopg: pip install "herdpy[remote]" ({error})')
+    return InterfaceError(f"servers need psycopg: {install_line('remote')} ({error})")
 
 
 def _directory(

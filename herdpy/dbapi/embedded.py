@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from herdpy.dbapi import link
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
 from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
+from herdpy.distribution import install_line
 from herdpy.imports import importing
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def open_link(path: str, *, create: bool, autocommit: bool, settings: dict[str, 
         if (error.name or "").startswith("herdpy"):
             raise
         raise InterfaceError(
-            f'opening a directory needs the database itself: pip install "herdpy[server]" ({error})'
+            f"opening a directory needs the database itself: {install_line('server')} ({error})"
         ) from error
     if not create and not (os.path.isdir(path) and {*os.listdir(path)} - {"lost+found"}):
         raise OperationalError(f"there is no database in {path}", sqlstate="08001")

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from herdpy.distribution import install_line
 from herdpy.log.errors import LogError
 from herdpy.log.files import sync_directory, sync_path
 
@@ -29,8 +30,7 @@ class Place:
             import fsspec
         except ImportError as error:
             raise PlaceError(
-                f"{without_userinfo(url)} needs the package fsspec:"
-                " pip install 'herdpy[spark]' or 'herdpy[server]'"
+                f"{without_userinfo(url)} needs the package fsspec: {install_line('backup')}"
             ) from error
         self.url = url.rstrip("/") or url
         try:

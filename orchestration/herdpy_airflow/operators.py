@@ -31,7 +31,7 @@ class HerdPySparkOperator(BaseOperator):
         arguments: its arguments, as on the command line, without --url, --user, --report and the run's name.
         herdpy_conn_id: the Airflow connection. Its password goes by the environment.
         run_id: another name for the run, to have it done anew; None: the task instance's.
-        python: an interpreter that has ``herdpy[spark]``; None: the worker's own.
+        python: an interpreter that has ``herdpydb[spark]``; None: the worker's own.
         submit: ``spark-submit`` and its options, to run on a cluster; empty: a Spark of the worker's machine.
         env: more environment variables.
     """

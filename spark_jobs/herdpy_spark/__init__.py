@@ -3,7 +3,7 @@
     spark.read.format("herdpy").option("url", "herdpy://host/shop").option("table", "orders").load()
     herdpy_spark.attach(spark, "herdpy://host/shop")  # all tables, by name
 
-Spark finds the format where herdpy[spark] is installed (``pyspark_herdpy``); elsewhere ``register`` has a
+Spark finds the format where herdpydb[spark] is installed (``pyspark_herdpy``); elsewhere ``register`` has a
 session know it.
 
 The data source (``source``) delegates: reads of tables are ``batch``, loads ``writing``, the stream of
@@ -32,7 +32,7 @@ def register(spark: SparkSession) -> None:
     A session finds the format by itself where these packages are installed for Spark's own Python, and not
     where they came by ``--py-files``. Spark looks for it in the session that is active in the calling thread,
     which only the thread that made the session has: so a thread that writes calls this first. What is known
-    stays as it is. Executors need herdpy[spark] installed, or its wheel.
+    stays as it is. Executors need herdpydb[spark] installed, or its wheel.
     """
     from pyspark.sql.utils import is_remote
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from herdpy.distribution import install_line
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList
 from herdpy.log.lsn import LSN
@@ -82,7 +83,9 @@ def publish(path: str, tablespace: str = "herdpy") -> Publication:
     try:
         from herdpy_server.embedded import Database
     except ImportError as error:
-        raise DirectoryError(f"a directory needs the extra server (herdpy[spark,server]): {error}") from error
+        raise DirectoryError(
+            f"a directory needs the database: {install_line('spark', 'server')} ({error})"
+        ) from error
     try:
         database = Database.acquire(path)
     except SqlError as error:

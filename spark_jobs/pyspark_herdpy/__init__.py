@@ -1,7 +1,7 @@
 """Where Spark finds the format "herdpy" by itself: it looks for ``DefaultSource`` in modules ``pyspark_*``.
 
 Spark looks once, in a Python process of its own, when a session first needs a format in Python. An error here
-would end that search for all packages, so without what ``herdpy[spark]`` brings there is simply no source.
+would end that search for all packages, so without what ``herdpydb[spark]`` brings there is simply no source.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def test_a_missing_package_is_told_with_the_extra(package, first):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"ImportError: {package}" in done.stderr
-    assert 'pip install "herdpy[bookkeeper]"' in done.stderr.splitlines()[-1]
+    assert 'pip install "herdpydb[bookkeeper]"' in done.stderr.splitlines()[-1]
 
 
 def test_the_same_seed_chooses_the_same():

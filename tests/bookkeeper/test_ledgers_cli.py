@@ -292,7 +292,7 @@ def test_a_missing_extra_is_told(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(tmp_path), check=False
     )
     assert done.returncode == 1
-    assert done.stderr.strip() == 'error: kazoo is not installed: pip install "herdpy[bookkeeper]"'
+    assert done.stderr.strip() == 'error: kazoo is not installed: pip install "herdpydb[bookkeeper]"'
 
 
 def test_hex_and_text_forms():

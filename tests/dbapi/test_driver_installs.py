@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from herdpy.distribution import NAME
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "drivers.md"
 EXTRAS = ("", "remote", "zk", "sqlalchemy")
 HEAVY = {"duckdb", "grpcio", "lmdb", "msgspec", "numpy", "pandas", "protobuf", "pyarrow", "sqlglot", "uvloop"}
 """Packages that are megabytes, or the engine's: no driver needs them."""
-_ROW = re.compile(r'^\| `pip install "?herdpy(?:\[(\w+)\])?"?` \| ([^|]*) \|', re.MULTILINE)
+_ROW = re.compile(r'^\| `pip install "?herdpydb(?:\[(\w+)\])?"?` \| ([^|]*) \|', re.MULTILINE)
 
 ALONE = """
 import importlib.abc, sys
@@ -37,7 +39,7 @@ import herdpy, herdpy.aio
 
 
 def told() -> dict[str, set[str]]:
-    """The packages that each install brings, as the page says: those of its row, and of ``herdpy`` alone."""
+    """The packages that each install brings, as the page says: those of its row, and of the plain name."""
     rows = {extra: set(re.findall(r"`([\w-]+)`", cell)) for extra, cell in _ROW.findall(PAGE.read_text())}
     assert "remote" in rows["zk"]
     rows["zk"] = rows["zk"] - {"remote"} | rows["remote"]
@@ -70,7 +72,7 @@ def run_with(extra: str, code: str, *arguments: str) -> str:
     """What ``code`` prints where only the packages of an extra are found."""
     packages = told()[extra]
     owned = metadata.packages_distributions().items()
-    missing = {top for top, owners in owned if not {"herdpy", *packages} & set(map(normal, owners))}
+    missing = {top for top, owners in owned if not {NAME, *packages} & set(map(normal, owners))}
     assert {"pyarrow", "duckdb", "lmdb", "grpc"} <= missing
     done = subprocess.run(
         [sys.executable, "-c", ALONE + code, ",".join(missing), *arguments],
@@ -90,7 +92,7 @@ import herdpy.cli.app
 try: herdpy.connect("herdpy://127.0.0.1:1/herdpy")
 except herdpy.InterfaceError as error: print(error)
 """
-    assert 'pip install "herdpy[remote]"' in run_with("", code)
+    assert 'pip install "herdpydb[remote]"' in run_with("", code)
 
 
 @pytest.mark.parametrize(("extra", "scheme"), [("remote", "herdpy"), ("zk", "herdpy+zk")])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from herdpy.distribution import install_line
 from herdpy_spark.access import SparkDatabase, find
 from herdpy_spark.cdc.debezium import DebeziumJson
 from herdpy_spark.cdc.follow import Follower
@@ -145,7 +146,7 @@ def _parts(
         try:
             from herdpy_spark.cdc.kafka import ChangesTopic, KafkaPlace
         except ModuleNotFoundError as error:
-            raise SinkError(f'Kafka needs {error.name}: pip install "herdpy[kafka]"') from error
+            raise SinkError(f"Kafka needs {error.name}: {install_line('kafka')}") from error
         try:
             place = KafkaPlace(request.to, topic)
         except ValueError as error:
@@ -168,7 +169,7 @@ def _format(request: ChangesRequest, name: str, tablespace: str, topic: str) -> 
 
         registry = SchemaRegistry(request.registry)
     except ModuleNotFoundError as error:
-        raise SinkError(f'Avro needs {error.name}: pip install "herdpy[kafka]"') from error
+        raise SinkError(f"Avro needs {error.name}: {install_line('kafka')}") from error
     except ValueError as error:
         raise OptionError(f"--registry: {error}") from error
     return DebeziumAvro(name, tablespace, topic, registry)

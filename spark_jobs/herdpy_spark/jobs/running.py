@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from herdpy import __version__
+from herdpy.distribution import install_line
 from herdpy_spark.jobs import JOBS, steps
 from herdpy_spark.jobs.job import (
     DONE,
@@ -58,7 +59,7 @@ def open_session(arguments: argparse.Namespace, name: str) -> tuple[SparkSession
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise JobError(f"PySpark is needed: {error}", hint='pip install "herdpy[spark]"') from None
+        raise JobError(f"PySpark is needed: {error}", hint=install_line("spark")) from None
     import herdpy_spark
 
     context: Any = SparkContext
@@ -130,7 +131,7 @@ def lake(module: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyiceberg":
             raise
-        raise JobError(f"PyIceberg is needed: {error}", hint='pip install "herdpy[iceberg]"') from None
+        raise JobError(f"PyIceberg is needed: {error}", hint=install_line("iceberg")) from None
 
 
 @contextmanager

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from herdpy.distribution import requirement
 from herdpy_spark.jobs.job import JobError
 
 SCHEMES = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az", "memory"})
 """Schemes of URLs that fsspec reaches; all others but local paths are Hadoop's."""
 _NEEDS = {
-    "s3": "herdpy[lake]",
+    "s3": requirement("lake"),
     "gs": "gcsfs",
     "gcs": "gcsfs",
     "abfs": "adlfs",

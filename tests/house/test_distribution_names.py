@@ -1,0 +1,92 @@
+"""The names under which HerdPy is installed: the constants, pyproject.toml, and lines of pip."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+from herdpy.distribution import CLIENT_NAME, NAME, install_line, requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+_INSTALLED = re.compile(
+    r"\b(?:pip3?|pipx|uv pip|uv tool) install(?P<words>(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s`;&|)\"']+))+)"
+    r"|\buv(?:x| add)(?P<others>(?:[ \t]+[^\s`;&|)]+)+)"
+)
+_OTHERS_PROJECT = re.compile(r"herdpy(?:\\?\[.*|[<>=!~].*)?")
+"""``herdpy`` as a requirement: that name's project on PyPI is not this one."""
+_EXTRA = re.compile(r"(?<![\w/-])herdpy\\{0,2}\[\w+(?:,\w+)*\]")
+"""``herdpy[server]`` as prose names an extra; an index of Python's, ``herdpy["replicas"]``, is not meant."""
+
+
+def texts() -> dict[str, str]:
+    """Every file of the repository that has text, by its path."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = {}
+    for name in listed.stdout.split("\0"):
+        path = ROOT / name
+        if name and name != "uv.lock" and path.is_file() and path != Path(__file__).resolve():
+            try:
+                found[name] = path.read_text()
+            except UnicodeDecodeError:
+                continue
+    return found
+
+
+def wrong(text: str) -> list[str]:
+    """What in a text would install, or names as ours, the other project."""
+    found = [match[0] for match in _EXTRA.finditer(text)]
+    for match in _INSTALLED.finditer(text):
+        words = (match["words"] or match["others"]).replace('"', " ").replace("'", " ").split()
+        found += [match[0] for word in words if _OTHERS_PROJECT.fullmatch(word)]
+    return found
+
+
+def test_no_line_installs_the_other_project():
+    assert {name: lines for name, text in texts().items() if (lines := wrong(text))} == {}
+
+
+def test_such_lines_are_seen():
+    for line in (
+        "pip install herdpy",
+        'pip install "herdpy[server]" pandas',
+        "pip install -U herdpy>=1",
+        "uv add herdpy",
+        'uv pip install pandas "herdpy"',
+        "Workers need `herdpy[spark]`.",
+        r"the extra \"herdpy\\[server]\"",
+    ):
+        assert wrong(line), line
+    for line in (
+        f"pip install {NAME}",
+        'pip install "herdpydb[server]"',
+        'herdpy["replicas"]',
+        "pip install -e .",
+    ):
+        assert not wrong(line), line
+
+
+def test_the_constants_are_the_names_of_the_projects():
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == NAME
+    assert CLIENT_NAME.startswith(NAME)
+
+
+def test_hints_name_the_distribution():
+    assert install_line() == "pip install herdpydb"
+    assert install_line("server", "spark") == 'pip install "herdpydb[server,spark]"'
+    assert install_line(name=CLIENT_NAME) == "pip install herdpydb-client"
+    assert requirement("lake") == "herdpydb[lake]"
+
+
+def test_every_extra_that_a_text_names_exists():
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    named = re.compile(rf"\b{NAME}\\{{0,2}}\[(\w[\w,]*)\]|install_line\(('\w+'|\"\w+\")")
+    unknown = {
+        (name, extra)
+        for name, text in texts().items()
+        for match in named.finditer(text)
+        for extra in (match[1] or match[2].strip("\"'")).split(",")
+        if extra not in extras
+    }
+    assert unknown == set()

@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check compiled suites ibis dbt bench soak format proto clean
+.PHONY: help demo test check site compiled suites ibis dbt bench soak format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -21,7 +21,7 @@ $(DEMO): $(BIN)/uv pyproject.toml uv.lock
 	@touch $(DEMO)
 
 $(READY): $(DEMO)
-	@$(BIN)/uv sync --quiet --frozen --inexact --extra server --extra dev --extra spark
+	@$(BIN)/uv sync --quiet --frozen --inexact --extra server --extra dev --extra spark --extra docs
 	@touch $(READY)
 
 demo: $(DEMO)    ## the main job on the embedded default: load flights, query, kill, lose nothing
@@ -64,12 +64,16 @@ test: $(READY) $(OLDER) $(DBT)  ## all tests but the long runs: two at a time, a
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/python tools/run_tests.py
 
-check: $(READY)  ## ruff, mypy --strict, import rules, figures of the structure
+check: $(READY)  ## ruff, mypy --strict, import rules, figures of the structure, the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q tests/house
+	@$(MAKE) --no-print-directory site
+
+site: $(READY)   ## the documentation as a site, in out/site; a broken link or a page outside of the nav is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 suites: $(OLDER) ## the suites for dialects: SQLAlchemy 2.1 on a directory, 2.0 on a server, and Alembic's
 	$(BIN)/python tests/sqlalchemy/run.py --listed

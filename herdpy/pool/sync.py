@@ -75,7 +75,8 @@ class Pool(PoolEnd[Connection[R]]):
 
     Args:
         url: as for :func:`herdpy.connect`.
-        min_size, max_size: how many connections there are at least, once it is used, and at most.
+        min_size: how many connections there are at least, once the pool is used.
+        max_size: how many there are at most.
         timeout_s: how long to wait for a connection, unless the request gives a time.
         max_idle_s: one that nobody has used for so long is closed, while there are more than ``min_size``.
         max_lifetime_s: one that is so old (or up to a tenth less) is closed when nobody uses it.
@@ -83,7 +84,9 @@ class Pool(PoolEnd[Connection[R]]):
         configure: called with each new connection.
         reset: called with each connection that comes back, outside a transaction; when it raises, that is
             logged, and the connection is closed.
-        autocommit, row_factory, options: as for :func:`herdpy.connect`.
+        autocommit: as for :func:`herdpy.connect`.
+        row_factory: as for :func:`herdpy.connect`.
+        options: as for :func:`herdpy.connect`.
 
     Raises:
         ProgrammingError: 22023, sizes or times that cannot be.

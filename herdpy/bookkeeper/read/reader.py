@@ -371,7 +371,8 @@ class LedgerReader:
 
         Raises:
             BookieUnavailableError: too few bookies answered; the message names what each said.
-            UnauthorizedError, NoSuchLedgerError.
+            UnauthorizedError: this client may not read the ledger.
+            NoSuchLedgerError: the ledger was deleted.
         """
         self._check_usable()
         patience_s = self._settings.request_timeout_s

@@ -22,6 +22,7 @@ from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
 from herdpy.cli.spark import spark_command
 from herdpy.cli.status import status_command
 from herdpy.cli.target import DatabaseCommand, takes_profile
+from herdpy.cli.top import top_command
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -48,6 +49,7 @@ app.command("server", help=_help(server_command))(guarded(server_command))
 app.command("version", help=_help(version_command))(guarded(version_command))
 for _name, _command in (
     ("status", status_command),
+    ("top", top_command),
     ("sql", sql_command),
     ("import", import_command),
     ("export", export_command),

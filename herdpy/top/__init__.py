@@ -1,0 +1,1 @@
+"""Servers watched by SQL, for ``herdpy top``: see DESIGN.md."""

@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.cluster.errors import NodeIdInUseError
+    from herdpy_server.http.page import Application
     from herdpy_server.process.member import Member
 
 logger = logging.getLogger("herdpy.server")
@@ -144,15 +146,25 @@ class ServerProcess:
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
         self._front_ends.append(("postgres", postgres))
-        return await self._serve_grpc(config, node, postgres.server.context)
-
-    async def _serve_grpc(self, config: ServerConfig, node: ServedNode, context: PgContext) -> int | None:
-        """Start gRPC's front end; its port, None when there shall be none."""
-        if not config.grpc.enabled:
-            return None
         control = ProcessNode(
             __version__, self.status, self._logs, lambda: self.config, self._read_configuration_again
         )
+        context = postgres.server.context
+        if config.http.enabled and config.console.enabled:
+            self._page.make_console = partial(self._make_console, node, context, control)
+        return await self._serve_grpc(config, node, context, control)
+
+    def _make_console(self, node: ServedNode, context: PgContext, control: ProcessNode) -> Application:
+        from herdpy_server.console import Console, ConsoleParts  # a server that nobody looks at does without
+
+        return Console(ConsoleParts(context, node, control, lambda: self.config))
+
+    async def _serve_grpc(
+        self, config: ServerConfig, node: ServedNode, context: PgContext, control: ProcessNode
+    ) -> int | None:
+        """Start gRPC's front end; its port, None when there shall be none."""
+        if not config.grpc.enabled:
+            return None
         secret = None if self._member is None else self._member.cluster.secret
         grpc = GrpcFrontEnd(config, node, context.registry, control, secret, context.subscriptions)
         self._front_ends.append(("grpc", grpc))  # also when it cannot listen: it has threads to be ended

@@ -168,6 +168,38 @@ class HttpSection(Section, frozen=True, kw_only=True):
     port: Annotated[int, whole(0, 65535, "Its port; 0 picks a free port and logs it.")] = 8480
 
 
+class ConsoleSection(Section, frozen=True, kw_only=True):
+    """The console: pages for people below /console/ of the HTTP port.
+
+    A role logs in by the rules of [authentication], or by OpenID Connect; where the rules trust
+    this machine it opens without a login. Statements run with the role's rights.
+    """
+
+    enabled: Annotated[bool, says("Whether the console is served, where the HTTP port is.")] = True
+    hosts: Annotated[
+        tuple[str, ...],
+        says(
+            "Names by which browsers reach it, besides localhost, http.address, cluster.advertise and bare"
+            " addresses; requests under any other name are refused."
+        ),
+    ] = ()
+    allow_plain_password: Annotated[
+        bool, says("Take passwords from other machines without TLS, where something else encrypts.")
+    ] = False
+    session_s: Annotated[float, seconds(60.0, 30 * DAY_S, "A login ends after so long.")] = 43_200.0
+    idle_s: Annotated[float, seconds(10.0, 30 * DAY_S, "And when nothing was done for so long.")] = 3600.0
+    max_logins: Annotated[
+        int, whole(1, 100_000, "Logins at a time; one more ends the one that was idle for longest.")
+    ] = 1000
+    max_statements: Annotated[
+        int, whole(1, 10_000, "Statements of all pages at a time; one more gets 53300.")
+    ] = 32
+    statement_timeout_s: Annotated[
+        float, seconds(0.1, DAY_S, "How long a statement of a page may run; the SQL page may ask for more.")
+    ] = 30.0
+    max_rows: Annotated[int, whole(1, 100_000, "How many rows a page shows of an answer.")] = 1000
+
+
 class GrpcSection(Section, frozen=True, kw_only=True):
     """gRPC: administration, health, snapshots and partitions, for operators and data pipelines.
 
@@ -599,6 +631,7 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     sessions: SessionsSection = field(default_factory=SessionsSection)
     workers: WorkersSection = field(default_factory=WorkersSection)
     http: HttpSection = field(default_factory=HttpSection)
+    console: ConsoleSection = field(default_factory=ConsoleSection)
     cluster: ClusterSection = field(default_factory=ClusterSection)
     zookeeper: ZookeeperSection = field(default_factory=ZookeeperSection)
     grpc: GrpcSection = field(default_factory=GrpcSection)

@@ -1,10 +1,10 @@
-"""The HTTP page: /health, /ready, /status, /metrics, and / with links to them.
+"""The HTTP page: /health, /ready, /status, /metrics, and / with links to them; below /console the console.
 
-Read-only, and small: what is asked for is answered from memory, on the server's loop. It knows no
-passwords, so it says nothing of statements or data; keep it on an address that only operators reach.
-An ASGI application of five pages, on uvicorn's HTTP/1.1 protocol: uvicorn's own server would look at its
-state ten times a second. uvicorn is imported at the first connection, and
-Prometheus's client when the metrics are first asked for.
+Its own pages are read-only, and small: what is asked for is answered from memory, on the server's loop. They
+know no passwords, so they say nothing of statements or data; keep them on an address that only operators
+reach. An ASGI application of five pages, on uvicorn's HTTP/1.1 protocol: uvicorn's own server would look at
+its state ten times a second. uvicorn is imported at the first connection, Prometheus's client when the
+metrics are first asked for, and the console, another application, is made at its first request.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _INDEX = """<!doctype html>
 <li><a href="/ready">ready</a>: clients may use this server
 <li><a href="/status">status</a>: the tablespaces, and where they stand
 <li><a href="/metrics">metrics</a>: for Prometheus
-</ul>
+{console}</ul>
 """
+_CONSOLE_LINK = '<li><a href="/console/">console</a>: the cluster, sessions, tables and SQL, for people\n'
+_CONSOLE = "/console"
 _MAX_LINE_BYTES = 4096
 _MAX_HEAD_BYTES = 8192
 """Of a head that does not come in one piece."""
@@ -45,6 +47,8 @@ _SHUTDOWN_S = 1.0
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+"""ASGI 3."""
 
 
 class Page(NamedTuple):
@@ -60,6 +64,7 @@ class StatusPage:
 
     Attributes:
         node: set once there is one.
+        make_console: makes the console; set once it can be, None for none.
     """
 
     def __init__(self, status: ServerStatus, metrics: ServerMetrics, version: str) -> None:
@@ -67,6 +72,8 @@ class StatusPage:
         self._metrics = metrics
         self._version = version
         self.node: ServedNode | None = None
+        self.make_console: Callable[[], Application] | None = None
+        self._console: Application | None = None
         self._pages: dict[str, Callable[[str], Page]] = {
             "/": self._index,
             "/health": self._health,
@@ -132,8 +139,14 @@ class StatusPage:
         self._connections, self._tasks = clients.connections, clients.tasks
         return lambda: H11Protocol(config, clients, {})
 
-    async def _answer(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request (ASGI 3)."""
+        path = scope["path"]
+        if self.make_console is not None and (path == _CONSOLE or path.startswith(f"{_CONSOLE}/")):
+            if self._console is None:
+                self._console = self.make_console()
+            await self._console(scope, receive, send)
+            return
         page = self._page_of(scope)
         headers = [
             (b"content-type", page.content_type.encode()),
@@ -156,7 +169,8 @@ class StatusPage:
         return page(", ".join(accepted))
 
     def _index(self, _accepted: str) -> Page:
-        text = _INDEX.format(version=self._version, phase=self._status.phase.value)
+        console = "" if self.make_console is None else _CONSOLE_LINK
+        text = _INDEX.format(version=self._version, phase=self._status.phase.value, console=console)
         return Page(200, "text/html; charset=utf-8", text.encode())
 
     def _health(self, _accepted: str) -> Page:

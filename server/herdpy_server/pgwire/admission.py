@@ -38,46 +38,17 @@ class SessionAdmission:
         self._all_left = EmptyWait(self.conversations)
 
     def admit(self, start: StartupMessage) -> Session:
-        """A session for a client who proved who he is.
+        """A session for a client that has proved its role.
 
         Raises:
-            FatalError: 53300 there are too many, 28000 the role may not log in, 42501 it may not connect to
-                this database, 57P03 the server is
-                going down.
+            FatalError: as :func:`session_for`; 53300 there are too many.
             SqlError: 3D000 there is no such database, 57P03 it cannot be used.
         """
         context = self._context
-        if context.is_stopping or context.databases.is_closed:
-            raise FatalError("57P03", "the database system is shutting down")
+        check_open(context)
         if len(self.conversations) >= context.settings.max_connections:
             raise FatalError("53300", "sorry, too many clients already")
-        self._check_role(start.user)
-        session = context.databases.session(start.database)
-        effective_role = context.registry.effective_roles.of_name(start.user)
-        if not may(session.tablespace.catalog, DATABASE, "c", effective_role):
-            raise FatalError(
-                "42501",
-                f'permission denied for database "{start.database}"',
-                detail="User does not have CONNECT privilege.",
-            )
-        session.settings.set_shown({"is_superuser": "on" if effective_role.is_superuser else "off"})
-        return session
-
-    def _check_role(self, user: str) -> None:
-        """FatalError when a role of this name may not log in, or has too many sessions."""
-        registry = self._context.registry
-        store = registry.role_store
-        role = None if store is None else store.get(user)
-        if role is None:
-            return
-        if not role.can_login:
-            raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
-        if role.is_superuser:
-            return
-        count = registry.of_user(role.name)
-        most = self._context.settings.max_connections_per_user
-        if 0 < most <= count or 0 <= role.connection_limit <= count:
-            raise FatalError("53300", f'too many connections for role "{role.name}"')
+        return session_for(context, start.user, start.database)
 
     def enter(self, conversation: Conversation, start: StartupMessage) -> SessionEntry:
         """A session begins: it has a number from now on."""
@@ -129,3 +100,48 @@ class SessionAdmission:
                 conversation.terminate(shutting_down())
             if not await self._all_left.wait(_END_PATIENCE_S):
                 logger.error("%d sessions did not end", len(self.conversations))
+
+
+def session_for(context: PgContext, user: str, database: str) -> Session:
+    """A session for a client of any door, once it has proved its role; to be registered by the caller.
+
+    Raises:
+        FatalError: 53300 the role has too many, 28000 it may not log in, 42501 it may not connect to this
+            database, 57P03 the server is going down.
+        SqlError: 3D000 there is no such database, 57P03 it cannot be used.
+    """
+    check_open(context)
+    check_role(context, user)
+    session = context.databases.session(database)
+    effective_role = context.registry.effective_roles.of_name(user)
+    if not may(session.tablespace.catalog, DATABASE, "c", effective_role):
+        raise FatalError(
+            "42501",
+            f'permission denied for database "{database}"',
+            detail="User does not have CONNECT privilege.",
+        )
+    session.settings.set_shown({"is_superuser": "on" if effective_role.is_superuser else "off"})
+    return session
+
+
+def check_open(context: PgContext) -> None:
+    """FatalError 57P03 when the server is going down."""
+    if context.is_stopping or context.databases.is_closed:
+        raise FatalError("57P03", "the database system is shutting down")
+
+
+def check_role(context: PgContext, user: str) -> None:
+    """FatalError when a role of this name may not log in, or has too many sessions."""
+    registry = context.registry
+    store = registry.role_store
+    role = None if store is None else store.get(user)
+    if role is None:
+        return
+    if not role.can_login:
+        raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
+    if role.is_superuser:
+        return
+    count = registry.of_user(role.name)
+    most = context.settings.max_connections_per_user
+    if 0 < most <= count or 0 <= role.connection_limit <= count:
+        raise FatalError("53300", f'too many connections for role "{role.name}"')

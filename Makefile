@@ -61,6 +61,7 @@ $(DBT): $(READY) tests/dbt/requirements.txt $(shell find orchestration/dbt_herdp
 test: $(READY) $(OLDER) $(DBT)  ## all tests but the long runs: two at a time, and beside them Spark's and the suites for dialects
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
+	@sh tools/install-chromium.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/python tools/run_tests.py
 
@@ -103,6 +104,7 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's
 soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
+	@sh tools/install-chromium.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
 	HERDPY_EXAMPLES=2000 $(BIN)/pytest -q -m "hypothesis and not soak and not spark" --timeout 7200

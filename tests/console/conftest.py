@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.console.world import PASSWORDS, ConsoleWorld
+from tests.console.world import PASSWORDS, ROLES, ConsoleWorld
+from tests.support.chromium import Chromium, Tab
+from tests.support.server_process import RunningServer
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleWorld]:
     """A console whose rules trust this machine and take passwords of others."""
     made = ConsoleWorld(tmp_path_factory.mktemp("console") / "data")
-    made.sql(
-        "CREATE ROLE boss LOGIN SUPERUSER PASSWORD 'of boss'",
-        "CREATE ROLE ann LOGIN PASSWORD 'of ann'",
-        "CREATE ROLE nologin NOLOGIN PASSWORD 'of nologin'",
-    )
+    made.sql(*ROLES)
     yield made
     made.close()
 
@@ -31,11 +29,42 @@ def make_world(tmp_path: Path) -> Iterator[Callable[..., ConsoleWorld]]:
 
     def make(rules: Any = PASSWORDS, **console: Any) -> ConsoleWorld:
         made.append(ConsoleWorld(tmp_path / f"data{len(made)}", rules, **console))
-        made[-1].sql(
-            "CREATE ROLE boss LOGIN SUPERUSER PASSWORD 'of boss'", "CREATE ROLE ann LOGIN PASSWORD 'of ann'"
-        )
+        made[-1].sql(*ROLES)
         return made[-1]
 
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A browser for all tests of a process."""
+    browser = Chromium(tmp_path_factory.mktemp("chromium") / "profile")
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Chromium) -> Iterator[Tab]:
+    """A page of a desktop's size, with cookies of its own."""
+    made = chromium.tab()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def console_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that is alone, with the roles of the worlds; this machine is trusted."""
+    running = RunningServer(tmp_path_factory.mktemp("console") / "data").ready()
+    with running.connect(user="herdpy") as connection:
+        for statement in ROLES:
+            connection.execute(statement)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def console_url(console_server: RunningServer) -> str:
+    """Where its console is, with a slash at the end."""
+    return f"http://127.0.0.1:{console_server.http_port}/console/"

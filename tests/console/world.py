@@ -30,6 +30,11 @@ T = TypeVar("T")
 LOOPBACK = "127.0.0.1"
 ELSEWHERE = "192.0.2.7"
 TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
+ROLES = (
+    "CREATE ROLE boss LOGIN SUPERUSER PASSWORD 'of boss'",
+    "CREATE ROLE ann LOGIN PASSWORD 'of ann'",
+    "CREATE ROLE nologin NOLOGIN PASSWORD 'of nologin'",
+)
 PASSWORDS = (HostRule(network="all", method="scram-sha-256"),)
 
 

@@ -38,9 +38,9 @@ def make_world(tmp_path: Path) -> Iterator[Callable[..., ConsoleWorld]]:
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+def chromium() -> Iterator[Chromium]:
     """A browser for all tests of a process."""
-    browser = Chromium(tmp_path_factory.mktemp("chromium") / "profile")
+    browser = Chromium()
     yield browser
     browser.close()
 

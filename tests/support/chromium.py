@@ -1,52 +1,39 @@
-"""A real Chromium for tests, by the DevTools protocol over a pipe: no driver, no port, no package.
+"""A real Chromium for tests, driven by Selenium: a page, its keys, its look, and what it complains of.
 
-:class:`Chromium` is the browser, :class:`Tab` a page of it. Messages are JSON with a NUL behind; a thread
-reads them. Whatever a page complains of (errors, exceptions, the content policy) is in ``Tab.problems``.
-Waiting is done in the page (:meth:`Tab.wait_for`), so no test sleeps.
+:class:`Chromium` is the browser, :class:`Tab` a page of it. Whatever a page complains of (errors, exceptions,
+the content policy) is in ``Tab.problems``. Waiting is done in the page (:meth:`Tab.wait_for`), so no test
+sleeps. A tab has a browser process of its own, which the next tab takes over without its cookies.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
-import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from selenium.common.exceptions import TimeoutException, WebDriverException
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.wait import WebDriverWait
+
 PATIENCE_S = 30.0
+_POLL_S = 0.02
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_EXEC = """
-import os, sys
-os.dup2(int(sys.argv[1]), 3)
-os.dup2(int(sys.argv[2]), 4)
-os.execvp(sys.argv[3], sys.argv[3:])
-"""
 _FLAGS = (
     "--headless=new",
-    "--remote-debugging-pipe",
     "--disable-background-networking",
     "--disable-component-update",
-    "--disable-default-apps",
     "--disable-dev-shm-usage",
-    "--disable-extensions",
     "--disable-gpu",
-    "--disable-sync",
     "--hide-scrollbars",
     "--lang=en-US",
-    "--mute-audio",
-    "--no-default-browser-check",
-    "--no-first-run",
     "--no-proxy-server",
-    "--no-service-autorun",
-    "--password-store=basic",
-    "about:blank",
 )
 _WAIT = """
 new Promise((resolve, reject) => {
@@ -61,23 +48,25 @@ new Promise((resolve, reject) => {
   look();
 })
 """
-#: Of keys that are no characters: their codes.
+_FOCUS = """
+(e => (e.innerText || e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.name || e.id
+  || e.tagName).trim().split('\\n')[0])(document.activeElement)
+"""
 _KEYS = {
-    "Tab": 9,
-    "Enter": 13,
-    "Escape": 27,
-    " ": 32,
-    "End": 35,
-    "Home": 36,
-    "ArrowLeft": 37,
-    "ArrowUp": 38,
-    "ArrowRight": 39,
-    "ArrowDown": 40,
-    "Backspace": 8,
-    "Delete": 46,
+    "Tab": Keys.TAB,
+    "Enter": Keys.ENTER,
+    "Escape": Keys.ESCAPE,
+    " ": Keys.SPACE,
+    "End": Keys.END,
+    "Home": Keys.HOME,
+    "ArrowLeft": Keys.ARROW_LEFT,
+    "ArrowUp": Keys.ARROW_UP,
+    "ArrowRight": Keys.ARROW_RIGHT,
+    "ArrowDown": Keys.ARROW_DOWN,
+    "Backspace": Keys.BACKSPACE,
+    "Delete": Keys.DELETE,
 }
-_TEXTS = {"Enter": "\r", " ": " "}
-SHIFT, CONTROL = 8, 2
+SHIFT, CONTROL = Keys.SHIFT, Keys.CONTROL
 
 
 class BrowserError(AssertionError):
@@ -90,155 +79,71 @@ def program() -> str | None:
 
 
 class Chromium:
-    """One browser process with a profile of its own."""
+    """Browser processes, each with a profile of its own that is gone at its end."""
 
-    def __init__(self, directory: Path) -> None:
-        """Start it; ``directory`` is for its profile."""
-        found = program()
-        assert found is not None, "there is no chromium: tools/install-chromium.sh installs it"
-        to_it, self._to = _high(os.pipe())
-        self._from, from_it = _high(os.pipe())
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        command = [found, f"--user-data-dir={directory}", *sandbox, *_FLAGS]
-        self._log = (directory.parent / f"{directory.name}.log").open("wb")
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _EXEC, str(to_it), str(from_it), *command],
-            pass_fds=(to_it, from_it),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-        os.close(to_it)
-        os.close(from_it)
-        self._changed = threading.Condition()
-        self._answers: dict[int, dict[str, Any]] = {}
-        self._tabs: dict[str, Tab] = {}
-        self._number = 0
-        self._is_over = False
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with open(self._from, "rb", buffering=0, closefd=False) as source:
-            kept = b""
-            while data := source.read(1 << 16):
-                *messages, kept = (kept + data).split(b"\0")
-                for one in messages:
-                    self._take(json.loads(one))
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-
-    def _take(self, message: dict[str, Any]) -> None:
-        with self._changed:
-            if "id" in message:
-                self._answers[message["id"]] = message
-            elif (tab := self._tabs.get(message.get("sessionId", ""))) is not None:
-                tab.heard(message["method"], message["params"])
-            self._changed.notify_all()
-
-    def call(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
-        """Have it do something, and give the answer. BrowserError when it refuses."""
-        with self._changed:
-            self._number += 1
-            number = self._number
-            message: dict[str, Any] = {"id": number, "method": method, "params": params}
-            if session:
-                message["sessionId"] = session
-            data = json.dumps(message).encode() + b"\0"
-            while data:
-                data = data[os.write(self._to, data) :]
-            self._changed.wait_for(lambda: number in self._answers or self._is_over, PATIENCE_S)
-            answer = self._answers.pop(number, None)
-        if answer is None:
-            raise BrowserError(f"no answer to {method}")
-        if "error" in answer:
-            raise BrowserError(f"{method}: {answer['error']['message']}")
-        result: dict[str, Any] = answer["result"]
-        return result
-
-    def wait(self, is_so: Any, what: str) -> None:
-        """Wait until something was heard."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: is_so() or self._is_over, PATIENCE_S) or not is_so():
-                raise BrowserError(f"the browser does not say: {what}")
+    def __init__(self) -> None:
+        self._idle: list[Chrome] = []
+        self._all: list[Chrome] = []
 
     def tab(self, width: int = 1280, height: int = 800, *, dark: bool = False, scale: float = 1) -> Tab:
         """A page with cookies of its own."""
-        context = self.call("Target.createBrowserContext")["browserContextId"]
-        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
-        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        tab = Tab(self, session, context)
-        with self._changed:
-            self._tabs[session] = tab
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            tab.call(f"{domain}.enable")
+        tab = Tab(self._idle.pop() if self._idle else self._start(), self._idle)
         tab.resize(width, height, scale)
         tab.prefer(dark=dark)
         return tab
 
-    def forget(self, session: str) -> None:
-        """A tab is closed."""
-        with self._changed:
-            self._tabs.pop(session, None)
+    def _start(self) -> Chrome:
+        found, driver = program(), shutil.which("chromedriver")
+        assert found is not None, "there is no chromium: tools/install-chromium.sh installs it"
+        assert driver is not None, "there is no chromedriver: tools/install-chromium.sh installs it"
+        options = ChromeOptions()
+        options.binary_location = found
+        for flag in [*_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        browser = Chrome(options=options, service=ChromeService(driver))
+        browser.set_script_timeout(PATIENCE_S)
+        self._all.append(browser)
+        return browser
 
     def close(self) -> None:
-        """End it."""
-        with contextlib.suppress(BrowserError, OSError):
-            self.call("Browser.close")
-        try:
-            self._process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join(PATIENCE_S)
-        for end in (self._to, self._from):
-            os.close(end)
-        self._log.close()
-
-
-def _high(ends: tuple[int, int]) -> tuple[int, int]:
-    """The ends of a pipe, away from the numbers that the browser's are to have."""
-    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
-    for end in ends:
-        os.close(end)
-    return moved[0], moved[1]
+        """End them."""
+        for browser in self._all:
+            browser.quit()
 
 
 class Tab:
-    """A page.
+    """A page."""
 
-    Attributes:
-        problems: what the page has complained of.
-    """
-
-    def __init__(self, browser: Chromium, session: str, context: str) -> None:
-        self.problems: list[str] = []
-        self.loads = 0
+    def __init__(self, browser: Chrome, idle: list[Chrome]) -> None:
+        """``idle`` takes the browser when the page is closed."""
         self._browser = browser
-        self._session = session
-        self._context = context
+        self._idle = idle
+        self._problems: list[str] = []
 
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """See ``Chromium.call``."""
-        return self._browser.call(method, self._session, **params)
+    def call(self, method: str, **params: Any) -> Any:
+        """Call a method of the DevTools protocol. BrowserError when it refuses."""
+        try:
+            return self._browser.execute_cdp_cmd(method, params)
+        except WebDriverException as error:
+            raise BrowserError(f"{method}: {error.msg}") from None
 
-    def heard(self, event: str, params: dict[str, Any]) -> None:
-        """The browser says something of it."""
-        if event == "Page.loadEventFired":
-            self.loads += 1
-        elif event == "Log.entryAdded" and params["entry"]["level"] in {"error", "warning"}:
-            self.problems.append(params["entry"]["text"])
-        elif event == "Runtime.exceptionThrown":
-            details = params["exceptionDetails"]
-            self.problems.append(details.get("exception", {}).get("description", details["text"]))
-        elif event == "Runtime.consoleAPICalled" and params["type"] in {"error", "warning", "assert"}:
-            self.problems.append(" ".join(str(one.get("value", one)) for one in params["args"]))
+    @property
+    def problems(self) -> list[str]:
+        """What the page has complained of; the caller may clear it."""
+        logged = self._browser.get_log("browser")
+        self._problems += [one["message"] for one in logged if one["level"] in {"SEVERE", "WARNING"}]
+        return self._problems
 
     def wait_for_problem(self, part: str) -> None:
         """Wait until the page has complained of something with that in its text."""
-        self._browser.wait(lambda: any(part in one for one in self.problems), f"a problem with {part!r}")
+        self._wait(lambda _: any(part in one for one in self.problems), f"a problem with {part!r}")
+
+    def _wait(self, is_so: Any, what: str) -> None:
+        try:
+            WebDriverWait(self._browser, PATIENCE_S, poll_frequency=_POLL_S).until(is_so)
+        except TimeoutException:
+            raise BrowserError(f"not in time: {what}") from None
 
     # How it looks.
 
@@ -259,30 +164,28 @@ class Tab:
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Write what is seen, or all of the page, as a PNG."""
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        given: dict[str, Any] = {"format": "png", "captureBeyondViewport": whole}
         if whole:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-            clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-            data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)[
-                "data"
-            ]
-        path.write_bytes(base64.b64decode(data))
+            given["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **given)["data"]))
 
     # Going and looking.
 
     def open(self, url: str) -> None:
         """Go to a page, and wait until it is loaded."""
-        with self.loading():
-            failure = self.call("Page.navigate", url=url).get("errorText")
-            if failure:
-                raise BrowserError(f"{url}: {failure}")
+        try:
+            self._browser.get(url)
+        except WebDriverException as error:
+            raise BrowserError(f"{url}: {error.msg}") from None
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """What is done within it leads to another page, which is loaded after it."""
-        loads = self.loads
+        old = self._browser.find_element(By.TAG_NAME, "html")
         yield
-        self._browser.wait(lambda: self.loads > loads, "that a page is loaded")
+        self._wait(staleness_of(old), "another page")
+        self.wait_for("document.readyState === 'complete'")
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript, awaited. BrowserError for what it throws."""
@@ -315,10 +218,7 @@ class Tab:
     @property
     def focus(self) -> str:
         """What has the focus: its text, label or name."""
-        found: str = self.evaluate(
-            "(e => (e.innerText || e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.name || e.id"
-            " || e.tagName).trim().split('\\n')[0])(document.activeElement)"
-        )
+        found: str = self.evaluate(_FOCUS)
         return found
 
     @property
@@ -331,23 +231,20 @@ class Tab:
 
     # Keys and the mouse.
 
-    def press(self, *keys: str, modifiers: int = 0) -> None:
-        """Press keys, one after the other: "Tab", "Enter", "a"."""
+    def press(self, *keys: str, modifiers: str = "") -> None:
+        """Press keys, one after the other: "Tab", "Enter", "a". ``modifiers`` are held: SHIFT, CONTROL."""
+        chain = ActionChains(self._browser, duration=0)
+        for held in modifiers:
+            chain.key_down(held)
         for key in keys:
-            code = _KEYS.get(key, ord(key[0].upper()))
-            text = "" if modifiers & CONTROL else _TEXTS.get(key, key if len(key) == 1 else "")
-            given = {"key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
-            kind = "keyDown" if text else "rawKeyDown"
-            self.call("Input.dispatchKeyEvent", type=kind, text=text, **given)
-            self.call("Input.dispatchKeyEvent", type="keyUp", **given)
+            chain.send_keys(_KEYS.get(key, key))
+        for held in modifiers:
+            chain.key_up(held)
+        chain.perform()
 
     def type(self, text: str) -> None:
         """Type a text where the focus is."""
-        for character in text:
-            if character == "\n":
-                self.press("Enter")
-            else:
-                self.press(character)
+        ActionChains(self._browser, duration=0).send_keys(text.replace("\n", Keys.ENTER)).perform()
 
     def tab_to(self, name: str, *, most: int = 80) -> None:
         """Press Tab until the focus is on what has that text, label or name."""
@@ -361,17 +258,15 @@ class Tab:
 
     def click(self, selector: str) -> None:
         """Click the middle of the first element of a CSS selector."""
-        found = self.evaluate(
-            f"(e => {{ e.scrollIntoView({{block: 'center'}}); const b = e.getBoundingClientRect();"
-            " return [b.x + b.width / 2, b.y + b.height / 2]; })"
-            f"(document.querySelector({json.dumps(selector)}))"
-        )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent", type=kind, x=found[0], y=found[1], button="left", clickCount=1
-            )
+        element = self._browser.find_element(By.CSS_SELECTOR, selector)
+        ActionChains(self._browser, duration=0).scroll_to_element(element).click(element).perform()
 
     def close(self) -> None:
-        """Close it, and forget its cookies."""
-        self._browser.forget(self._session)
-        self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
+        """Close it, and forget its cookies and what it has stored."""
+        origin = self.evaluate("location.origin")
+        if origin != "null":
+            self.call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
+        self.call("Network.clearBrowserCookies")
+        self.open("about:blank")
+        self.problems.clear()
+        self._idle.append(self._browser)

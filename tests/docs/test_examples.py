@@ -1,4 +1,4 @@
-"""Every example of README.md and docs/*.md runs, in order, one file at a time in an empty directory.
+"""Every example of README.md, docs/*.md and docs/tutorials/ runs, in order, each file in an empty directory.
 
 What runs, and what it must print:
 
@@ -25,6 +25,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,8 @@ from herdpy.cli.output import to_text
 from herdpy_sql.parse import split
 
 ROOT = Path(__file__).parents[2]
-PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "tutorials").glob("*.md"))]
 RUN_ELSEWHERE = re.compile(r"<!-- run by (tests/[\w/]+\.py) -->\n")
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMMAND_TIMEOUT_S = 120
@@ -160,13 +162,17 @@ def run_sql(block: Block, expected: str | None, conn: herdpy.Connection, page: P
         assert prints(expected, given), f"{page.name}:{block.line} answered\n{given}\ninstead of\n{expected}"
 
 
-def run_page(page: Path) -> int:
-    """Run every example of a page in the working directory; how many there were."""
+def run_page(page: Path, programs: Sequence[str] = ("herdpy",)) -> int:
+    """Run every example of a page in the working directory; how many there were.
+
+    Args:
+        programs: console blocks run that begin with one of these.
+    """
     with contextlib.ExitStack() as stack:
-        return _run_blocks(page, stack)
+        return _run_blocks(page, stack, tuple(f"$ {one}" for one in programs))
 
 
-def _run_blocks(page: Path, stack: contextlib.ExitStack) -> int:
+def _run_blocks(page: Path, stack: contextlib.ExitStack, beginnings: tuple[str, ...]) -> int:
     names: dict[str, object] = {"__name__": "__main__"}
     conn: herdpy.Connection | None = None
     blocks = blocks_of(page.read_text())
@@ -178,7 +184,7 @@ def _run_blocks(page: Path, stack: contextlib.ExitStack) -> int:
         if block.language == "python":
             output = following.text if following is not None and following.language == "output" else None
             run_python(block, output, names, page)
-        elif block.language in ("console", "shell") and block.text.startswith("$ herdpy"):
+        elif block.language in ("console", "shell") and block.text.startswith(beginnings):
             run_console(block, page)
         elif block.language == "sql":
             if conn is None:

@@ -1,4 +1,5 @@
-"""docs/spark.md: its examples run, in order, in the session that tests share; options are all.
+"""docs/spark.md and docs/tutorials/spark.md ("spark.md"): their examples run, in order, in the session that
+tests share; options are all.
 
 The tutorial's database is a directory, so nothing of it can need a cluster; in the reference `herdpy://db1/shop`
 is the cluster. Jobs run in this process, in the session that is there. A long run has the tutorial as its
@@ -26,7 +27,9 @@ from tests.docs.test_examples import Block, blocks_of, commands_of, prints
 
 pytestmark = pytest.mark.timeout(900)
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "spark.md").read_text()
+TUTORIAL = (DOCS / "tutorials" / "spark.md").read_text()
 URL = "herdpy://db1/shop"
 OPTION = re.compile(r"^\| `(\w+)` \| ([a-z, ]+) \| (.+) \|$", re.MULTILINE)
 _CALLS = {"read": "read", "write": "write", "stream": "stream"}
@@ -46,14 +49,13 @@ def test_the_page_lists_every_option_with_its_meaning():
     assert OPTION.findall(PAGE) == option_rows()
 
 
-def parts(places: Mapping[str, str]) -> tuple[list[Block], list[Block]]:
-    """The blocks that run, of the tutorial and of the reference, with other places than the page's."""
-    begins = PAGE[: PAGE.index("\n# Reference\n")].count("\n") + 1
-    blocks = [block for block in blocks_of(PAGE) if block.runs]
+def examples(page: str, places: Mapping[str, str]) -> list[Block]:
+    """The blocks of a page that run, with other places than the page's."""
+    blocks = [block for block in blocks_of(page) if block.runs]
     for block in blocks:
         for place, other in places.items():
             block.text = block.text.replace(place, other)
-    return [one for one in blocks if one.line <= begins], [one for one in blocks if one.line > begins]
+    return blocks
 
 
 def test_the_tutorial_runs_on_a_directory(spark, tmp_path, monkeypatch):
@@ -61,19 +63,20 @@ def test_the_tutorial_runs_on_a_directory(spark, tmp_path, monkeypatch):
     # The session's own processes work where they were begun: what they open has whole paths.
     places = {"herdpy:shop": f"herdpy://{tmp_path}/shop", '"followed/': f'"{tmp_path}/followed/'}
     try:
-        run_blocks(parts(places)[0], {}, job_here)
+        run_blocks(examples(TUTORIAL, places), {}, job_here)
     finally:
         spark.catalog.dropTempView("orders")
 
 
 def test_the_references_examples_run_on_a_cluster(spark, cluster, sql, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_blocks(parts({URL: cluster.url})[1], {"spark": spark}, job_here, sql)
+    run_blocks(examples(PAGE, {URL: cluster.url}), {"spark": spark}, job_here, sql)
 
 
 @pytest.mark.soak
 def test_the_tutorial_runs_as_its_reader_runs_it(tmp_path):
-    code = "import tests.spark.test_spark_page as page; page.run_blocks(page.parts({})[0], {}, page.command)"
+    blocks = "page.examples(page.TUTORIAL, {})"
+    code = f"import tests.spark.test_spark_page as page; page.run_blocks({blocks}, {{}}, page.command)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -116,3 +116,11 @@ def test_the_commands_are_those_of_the_page() -> None:
 def test_the_drills_have_as_many_faults_and_workloads() -> None:
     ((faults, workloads),) = re.findall(r"(\d+) faults under (\d+) workloads", TEXT)
     assert (int(faults), int(workloads)) == (len(FAULTS), len(WORKLOADS))
+
+
+def test_every_page_is_on_the_page() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    pages = {f"docs/{one.name}" for one in docs.glob("*.md")} - {"docs/index.md"}
+    pages |= {f"docs/{one.relative_to(docs)}" for one in docs.glob("*/README.md")}
+    pages |= {f"docs/tutorials/{one.name}" for one in (docs / "tutorials").glob("*.md")}
+    assert pages - set(re.findall(r"\]\(([\w./-]+)\)", TEXT)) == set()

@@ -30,7 +30,7 @@ LIMITS = [
     ("asked", "programs", 470),  # requested, called; or the request
     ("asked", "pages", 8),
     ("who", "programs", 435),  # the client, the caller, the node: name it
-    ("who", "pages", 40),
+    ("who", "pages", 20),
     ("nobody", "pages", 11),
     ("somebody", "pages", 4),
     ("whoever", "pages", 4),

@@ -70,6 +70,20 @@ def test_where_it_is(world, sales):
     assert (status["leader"], status["problem"]) == ("server-1", None)
     ledgers = world.rows(f"SELECT * FROM herdpy.ledgers WHERE tablespace = '{sales}'")
     assert [(row["state"], row["epoch"], row["node"]) for row in ledgers] == [("open", 1, "server-1")]
+    (bookie,) = world.rows("SELECT bookie, state, open_ledgers > 0 AS is_used FROM herdpy.bookies")
+    assert (bookie["state"], bookie["is_used"]) == ("writable", True)
+    assert [(row["kept_by"], row["bookies"]) for row in ledgers] == [("open", bookie["bookie"])]
+
+
+def test_what_keeps_a_ledger(world, made):
+    name = made("WITH (leader = 'server-1', replicas = 'server-1,server-2', expected_replicas = 2)")
+    world.await_states(name, {"server-1": "leading", "server-2": "following"})
+    world.run(f"ALTER TABLESPACE {name} SET (leader = 'server-2')")
+    world.await_states(name, {"server-2": "leading", "server-1": "following"})
+    query = f"SELECT kept_by FROM herdpy.ledgers WHERE tablespace = '{name}' ORDER BY ledger_id"
+    closed, open_ledger = [row["kept_by"] for row in world.rows(query)]
+    assert closed.startswith("retention")
+    assert open_ledger == "open"
 
 
 def test_who_is_connected_and_what_is_open(world, sales):
@@ -172,7 +186,8 @@ def facts_over(znodes):
         layout=Layout("/herdpy"),
         membership=SimpleNamespace(nodes={"a": record}),
     )
-    host = SimpleNamespace(node="a", bk=SimpleNamespace(znodes=znodes), coordination=coordination)
+    bookies = {"usable_bookies": lambda: frozenset("x"), "writable_bookies": lambda: frozenset("xy")}
+    host = SimpleNamespace(node="a", bk=SimpleNamespace(znodes=znodes, **bookies), coordination=coordination)
     return ClusterFacts(host, {})
 
 
@@ -185,6 +200,10 @@ def test_what_was_heard_last_is_said_with_a_warning_while_zookeeper_is_away():
         states = [(row["node"], row["state"], row["is_leader"]) for row in first["replicas"]]
         assert states == [("a", "starting", False), ("b", "away", False)]
         assert first["tablespaces"][0]["state"] == "without leader"
+        assert [(row["bookie"], row["state"]) for row in first["bookies"]] == [
+            ("x", "writable"),
+            ("y", "failing"),
+        ]
         znodes.answers = False
         again, remark = await facts.read()
         assert again["replicas"] == first["replicas"]

@@ -8,8 +8,9 @@ what they have applied (at once when their state changes); ``reported`` says whe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from herdpy.bookkeeper import BookKeeperError
@@ -23,7 +24,15 @@ from herdpy_server.cluster.positions import Needs, read_needs
 from herdpy_server.cluster.readers import published_of
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.host import Host
-from herdpy_server.tablespace.cluster import Facts, Remark, flashback_row, ledger_rows, limit_rows
+from herdpy_server.tablespace.cluster import (
+    Facts,
+    LogNeed,
+    Remark,
+    flashback_row,
+    ledger_rows,
+    limit_rows,
+    retention_need,
+)
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ _PATIENCE_S = 2.0
 _AT_A_TIME = 16
 
 Row = dict[str, Any]
+Ensembles = Mapping[int, Sequence[str]]
 
 
 class ClusterFacts:
@@ -103,35 +113,40 @@ class ClusterFacts:
 
         async def one(
             info: TablespaceInfo,
-        ) -> tuple[Needs, LeaderRecord | None, LedgerListState | None, PublishedRecord | None]:
+        ) -> tuple[Needs, LeaderRecord | None, LedgerListState | None, PublishedRecord | None, Ensembles]:
             paths, znodes = self._host.coordination.layout.tablespace(info.name), self._host.bk.znodes
             async with limit:
-                return await asyncio.gather(
+                needs, leader, ledgers, published = await asyncio.gather(
                     read_needs(znodes, paths),
                     self._leader(info.name),
                     ZnodeLedgerList(znodes, paths.ledgers).read(),
                     published_of(znodes, paths, info),
                 )
+                return needs, leader, ledgers, published, await self._ensembles(ledgers)
 
         infos = await self._infos_now()
         seen = dict(zip(infos, await asyncio.gather(*map(one, infos)), strict=True))
-        leads = [leader.node for _, leader, _, _ in seen.values() if leader is not None]
+        leads = [leader.node for _, leader, _, _, _ in seen.values() if leader is not None]
         made: dict[str, list[Row]] = {
             "nodes": self._nodes(infos, leads),
             "tablespaces": [
                 _tablespace(info, leader, ledgers, published)
-                for info, (_, leader, ledgers, published) in seen.items()
+                for info, (_, leader, ledgers, published, _) in seen.items()
             ],
             "replicas": [
                 row
-                for info, (needs, leader, _, _) in seen.items()
+                for info, (needs, leader, _, _, _) in seen.items()
                 for row in self._placed(info, needs, leader)
             ],
             "ledgers": [
                 row
-                for info, (_, _, ledgers, _) in seen.items()
-                for row in (() if ledgers is None else ledger_rows(info.name, ledgers.ledgers))
+                for info, (needs, _, ledgers, published, ensembles) in seen.items()
+                if ledgers is not None
+                for row in ledger_rows(
+                    info.name, ledgers.ledgers, self._log_needs(info, needs, ledgers, published), ensembles
+                )
             ],
+            "bookies": self._bookies([ensembles for _, _, _, _, ensembles in seen.values()]),
         }
         for rows in made.values():
             for row in rows:
@@ -139,6 +154,54 @@ class ClusterFacts:
         made |= self._here()
         self._last, self._as_of_us = made, as_of_us
         return made
+
+    async def _ensembles(self, ledgers: LedgerListState | None) -> Ensembles:
+        """The bookies that get a log's entries now, by its open ledger."""
+        found = {}
+        for one in () if ledgers is None else ledgers.ledgers:
+            if not one.closed:
+                with contextlib.suppress(BookKeeperError):  # it was made, or goes, at this moment
+                    metadata = await self._host.bk.ledger_metadata(one.ledger_id)
+                    found[one.ledger_id] = metadata.segments[-1].members
+        return found
+
+    def _bookies(self, ensembles: list[Ensembles]) -> list[Row]:
+        bk = self._host.bk
+        usable, writable = bk.usable_bookies(), bk.writable_bookies()
+        used = [bookie for one in ensembles for bookies in one.values() for bookie in bookies]
+        return [
+            {
+                "bookie": bookie,
+                "state": "writable" if bookie in usable else "failing" if bookie in writable else "away",
+                "open_ledgers": used.count(bookie),
+            }
+            for bookie in sorted(writable.union(used))
+        ]
+
+    def _log_needs(
+        self, info: TablespaceInfo, needs: Needs, ledgers: LedgerListState, published: PublishedRecord | None
+    ) -> list[LogNeed]:
+        """What the log of a tablespace is kept for; see ``positions.trim_floor``."""
+        now_us, nodes = time.time_ns() // 1000, self._host.coordination.membership.nodes
+        found = [retention_need(ledgers.ledgers, info.retention_bytes)]
+        for node, position in sorted(needs.positions.items()):
+            is_late = now_us - position.seen_us > info.retention_s * 1e6 and node not in needs.replicas
+            if node not in info.replicas or position.kept or is_late:
+                continue
+            found.append(LogNeed(position.durable, f"replica {node}{'' if node in nodes else ' (away)'}"))
+            if position.floor is not None and position.floor < position.durable:
+                found.append(LogNeed(position.floor, f"the past on {node}"))
+        if published is not None:
+            found.append(LogNeed(published.floor, "snapshot"))
+        replica = self._replicas.get(info.name)
+        archived = None if replica is None else replica.archiver.floor()
+        if archived is not None:
+            found.append(LogNeed(archived, "archive"))
+        return found + [
+            LogNeed(one.lsn, f"reader: {one.purpose or 'unnamed'}")
+            for one in needs.readers.values()
+            if one.entries and one.expires_us > now_us
+        ]
 
     def _here(self) -> dict[str, list[Row]]:
         """What this node knows by itself, as it is now."""

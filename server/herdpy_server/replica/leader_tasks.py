@@ -27,6 +27,7 @@ from herdpy_server.cluster.readers import published_of, sweep_readers
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
+from herdpy_server.tablespace.cluster import retained
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.replica")
@@ -185,7 +186,7 @@ class LeaderTasks:
             return
         if log.list_share > _LIST_CROWDED:
             await self._let_go(log, opened.store.durable)
-        beyond = _beyond(log, info.retention_bytes)
+        beyond = retained(log.ledgers(), info.retention_bytes)
         if beyond is None:
             return
         published = await published_of(self._host.bk.znodes, self._paths, info)
@@ -249,13 +250,3 @@ def entries_after(ledgers: Sequence[LedgerInfo], position: LSN, end: LSN) -> flo
             return math.inf
         count += max(last - (position.entry_id if ledger.ledger_id == position.ledger_id else -1), 0)
     return count
-
-
-def _beyond(log: LeaderLog, keep_bytes: int) -> LSN | None:
-    """The end of the newest ledger with ``keep_bytes`` of closed ledgers behind it; None: there is none."""
-    kept = 0
-    for ledger in reversed([one for one in log.ledgers() if one.closed]):
-        if kept >= keep_bytes:
-            return ledger.last
-        kept += ledger.length
-    return None

@@ -47,7 +47,7 @@ from herdpy_server.serving.node import LoadsHere, ServedNode, TablespaceStatus, 
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
-from herdpy_server.tablespace.cluster import Facts
+from herdpy_server.tablespace.cluster import Facts, LogNeed, retention_need
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.publishing")
@@ -60,6 +60,7 @@ class _Lease:
     after: LSN
     expires_s: float
     entries: bool
+    purpose: str
 
 
 class _PublishingFlag:
@@ -134,20 +135,33 @@ class FileLogBackend:
             needed.append(archived)
         return min(needed, default=None)
 
+    def needs(self) -> list[LogNeed]:
+        """What the log is kept for."""
+        database, log = self._database, self._log
+        needs = [
+            LogNeed(database.store.floor, "checkpoint"),
+            retention_need(log.ledgers(), database.host.settings.log_retention_bytes),
+        ]
+        if self._published is not None:
+            needs.append(LogNeed(self._published.floor, "snapshot"))
+        if (archived := self._archiver.floor()) is not None:
+            needs.append(LogNeed(archived, "archive"))
+        leases = [one for one in self._current().values() if one.entries]
+        return needs + [LogNeed(one.after, f"reader: {one.purpose or 'unnamed'}") for one in leases]
+
     def _current(self) -> dict[str, _Lease]:
         now_s = time.monotonic()
         return {name: one for name, one in list(self._leases.items()) if one.expires_s > now_s}
 
     async def lease(self, after: LSN, purpose: str, lease_s: float, *, entries: bool) -> LogLease:
         """See ``LogBackend``."""
-        del purpose
         self._leases = self._current()
         if len(self._leases) >= _MAX_LEASES:
             raise SqlError(
                 "53400", f"there are {_MAX_LEASES} leases already", hint="Release what is not read."
             )
         name = secrets.token_hex(8)
-        self._leases[name] = _Lease(after, time.monotonic() + lease_s, entries)
+        self._leases[name] = _Lease(after, time.monotonic() + lease_s, entries, purpose)
         # Whoever trims from now on sees the lease; a trimming that has not seen it is over after this.
         await asyncio.get_running_loop().run_in_executor(None, self._database.checkpointer.await_trimming)
         return LogLease(name, after, lease_s)
@@ -205,7 +219,7 @@ class FileLogBackend:
     async def keeping(self, lsn: LSN) -> AsyncIterator[None]:
         """See ``LogBackend``."""
         name = f"publishing {secrets.token_hex(8)}"
-        self._leases[name] = _Lease(lsn, math.inf, entries=True)
+        self._leases[name] = _Lease(lsn, math.inf, entries=True, purpose="publishing")
         try:
             yield
         finally:
@@ -285,6 +299,7 @@ class ServedAlone:
         self.archiver = LogArchiver(archive, name)
         database.tablespace.facts_here = self._facts
         backend = FileLogBackend(name, database, publish, self.archiver)
+        database.tablespace.log_needs = backend.needs
         self.publishing = SnapshotPublishing(backend)
         self.backups = BackupMaking(backend)
         self.schedule = BackupSchedule(

@@ -156,7 +156,7 @@ def alone(tablespace: Tablespace, name: str) -> Facts:
                 "as_of": now_us,
             }
         ],
-        "ledgers": [{**row, "as_of": now_us} for row in ledger_rows(name, ledgers)],
+        "ledgers": [{**row, "as_of": now_us} for row in ledger_rows(name, ledgers, tablespace.log_needs())],
         "limits": limit_rows(name, None, store.limits()),
         "flashback": [flashback_row(name, None, store.kept_past())],
         "log_status": [

@@ -146,8 +146,41 @@ class Cluster(Protocol):
         """
 
 
-def ledger_rows(tablespace: str, ledgers: Iterable[LedgerInfo]) -> list[dict[str, Any]]:
-    """Rows of herdpy.ledgers."""
+class LogNeed(NamedTuple):
+    """Entries of a log after ``after`` are kept, for ``reason``."""
+
+    after: LSN
+    reason: str
+
+
+def retained(ledgers: Iterable[LedgerInfo], keep_bytes: int) -> LSN | None:
+    """The end of the newest ledger with ``keep_bytes`` of closed ledgers behind it; None: there is none."""
+    kept = 0
+    for ledger in reversed([one for one in ledgers if one.closed]):
+        if kept >= keep_bytes:
+            return ledger.last
+        kept += ledger.length
+    return None
+
+
+def retention_need(ledgers: Iterable[LedgerInfo], keep_bytes: int) -> LogNeed:
+    """That so many bytes of closed ledgers are kept in any case."""
+    return LogNeed(retained(ledgers, keep_bytes) or START, "retention")
+
+
+def ledger_rows(
+    tablespace: str,
+    ledgers: Iterable[LedgerInfo],
+    needs: Sequence[LogNeed] = (),
+    bookies: Mapping[int, Sequence[str]] | None = None,
+) -> list[dict[str, Any]]:
+    """Rows of herdpy.ledgers.
+
+    Args:
+        needs: what the log is kept for.
+        bookies: by ledger those that get its entries now, as far as they are known.
+    """
+    where = bookies or {}
     return [
         {
             "tablespace": tablespace,
@@ -157,10 +190,19 @@ def ledger_rows(tablespace: str, ledgers: Iterable[LedgerInfo]) -> list[dict[str
             "length_bytes": one.length if one.closed else None,
             "epoch": one.epoch or None,
             "node": one.node or None,
+            "bookies": ",".join(where[one.ledger_id]) if one.ledger_id in where else None,
+            "kept_by": ", ".join(_kept_by(one, needs)) or None,
             "created": one.created_us,
         }
         for one in ledgers
     ]
+
+
+def _kept_by(ledger: LedgerInfo, needs: Sequence[LogNeed]) -> list[str]:
+    """Why a ledger is still there."""
+    if not ledger.closed:
+        return ["open"]
+    return list(dict.fromkeys(need.reason for need in needs if ledger.last > need.after))
 
 
 def limit_rows(tablespace: str, node: str | None, limits: Iterable[Limit]) -> list[dict[str, Any]]:

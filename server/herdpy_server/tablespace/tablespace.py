@@ -37,7 +37,7 @@ from herdpy_server.store.apply import logged_rows
 from herdpy_server.store.loads import loaded_by
 from herdpy_server.store.outcomes import CommitOutcome, made_after, outcome_of
 from herdpy_server.store.snapshot_transaction import SnapshotTransaction
-from herdpy_server.tablespace.cluster import Cluster, Facts, Guard
+from herdpy_server.tablespace.cluster import Cluster, Facts, Guard, LogNeed
 from herdpy_server.tablespace.locks import LoadTurns, LockTable, Owner
 from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.past import Past
@@ -225,6 +225,7 @@ class Tablespace:
         guard: says who may read, where this is one of several replicas; None where it is alone.
         cluster: what it is part of; None where it is alone.
         facts_here: where it is alone: what else there is to be said of it, as ``Cluster.facts``.
+            ``log_needs``: what its log is kept for.
         load_turns: who publishes which load.
         temporary: the schemas of sessions' temporary tables.
         past: what was there before, as far as it is kept.
@@ -243,6 +244,7 @@ class Tablespace:
         self.guard: Guard | None = None
         self.cluster: Cluster | None = None
         self.facts_here: Callable[[], Facts] = dict
+        self.log_needs: Callable[[], Sequence[LogNeed]] = tuple
         self.requests = Requests(store)
         self.load_turns = LoadTurns()
         self.temporary = TemporarySchemas()

@@ -18,6 +18,7 @@ SERVER_FACTS = (
     "replicas",
     "nodes",
     "ledgers",
+    "bookies",
     "log_status",
     "limits",
     "flashback",

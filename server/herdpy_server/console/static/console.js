@@ -7,6 +7,26 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (live && document.hidden) event.preventDefault();
 });
 
+// A part that is replaced keeps how far it was scrolled, what was unfolded, and the focus.
+const kept = new Map();
+const places = (part) => part.querySelectorAll("[id]");
+document.addEventListener("htmx:beforeSwap", (event) => {
+  kept.clear();
+  for (const one of places(event.detail.target)) {
+    kept.set(one.id, { left: one.scrollLeft, top: one.scrollTop, open: one.open, focus: one === document.activeElement });
+  }
+});
+document.addEventListener("htmx:afterSwap", (event) => {
+  for (const one of places(event.detail.target)) {
+    const was = kept.get(one.id);
+    if (!was) continue;
+    if (was.open !== undefined) one.open = was.open;
+    one.scrollLeft = was.left;
+    one.scrollTop = was.top;
+    if (was.focus) one.focus({ preventScroll: true });
+  }
+});
+
 // A server that is away: what is shown is old, and says so.
 const stale = (isStale) => document.body.classList.toggle("stale", isStale);
 document.addEventListener("htmx:sendError", () => stale(true));

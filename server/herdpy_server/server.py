@@ -142,7 +142,8 @@ class ServerProcess:
 
     async def _serve(self, config: ServerConfig, node: ServedNode, postgres: PostgresFrontEnd) -> int | None:
         """Let clients in; the port of gRPC, None when there is none."""
-        self.metrics.registry = postgres.server.registry
+        self.metrics.registry = registry = postgres.server.registry
+        registry.statements = self.statements.table
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
         self._front_ends.append(("postgres", postgres))
@@ -178,7 +179,7 @@ class ServerProcess:
 
         self._member = member = Member(config)
         cluster = member.cluster
-        cluster.observer = self.statements.observe
+        cluster.observer_of = self.statements.of_session
         cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
         postgres = PostgresFrontEnd(config, member.node, RoleStore(LoggedRoles(cluster)))
         registry = postgres.server.registry
@@ -206,7 +207,7 @@ class ServerProcess:
         settings = DatabaseSettings(**msgspec.structs.asdict(self.config.storage))
         workers = WorkerSettings(**msgspec.structs.asdict(self.config.workers))
         self._database = database = await ServedDatabase.open(directory, settings, workers)
-        database.observer = self.statements.observe
+        database.observer_of = self.statements.of_session
         database.limits = SessionLimits(**msgspec.structs.asdict(self.config.sessions))
         self.metrics.database = database
         self.status.checks["checkpoint"] = lambda: _failure(database.checkpoint_failure)
@@ -335,6 +336,8 @@ class ServerProcess:
         self._logs.set_levels(config.logging.level, config.logging.levels)
         self.statements.slow_s = config.logging.slow_statement_s
         self.statements.slow_chars = config.logging.slow_statement_chars
+        self.statements.slow_plan = config.logging.slow_statement_plan
+        self.statements.table.limit(config.statistics.statements, config.statistics.statement_bytes)
 
 
 def serve(loaded: LoadedConfig, reload: Callable[[], LoadedConfig] | None = None) -> int:

@@ -184,7 +184,7 @@ def led(path: Path, seed: int, steps: int = STEPS) -> list[Any]:
     begins = 0.2 if seed % 3 == 1 else 0.9
     statistics = StatementStatistics()
     with thread_server(path) as server:
-        server.look(lambda: setattr(server.database, "observer", statistics.observe))
+        server.look(lambda: setattr(server.database, "observer_of", statistics.of_session))
         logged = noted_commits(server)
         with Wire(server.address) as wire, Wire(server.address) as rival:
             wire.start()

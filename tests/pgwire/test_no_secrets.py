@@ -62,7 +62,7 @@ def lines() -> Iterator[list[str]]:
 def telling(tmp_path: Path) -> Iterator[ThreadServer]:
     """A server that tells of every statement."""
     with thread_server(tmp_path / "data") as server:
-        server.database.observer = StatementStatistics(slow_s=0, slow_chars=100_000).observe
+        server.database.observer_of = StatementStatistics(slow_s=0, slow_chars=100_000).of_session
         classes = ("login", "role", "ddl", "write", "read", "misc")
         log = AuditLog(
             AuditSection(classes=classes, file=str(tmp_path / "audit.jsonl"), statement_chars=100_000)

@@ -69,7 +69,8 @@ def test_a_session_that_waits_for_what_it_has_read_hurries_the_log() -> None:
             durable_of=lambda _position: append if pending else None,
             log=SimpleNamespace(hurry=lambda: hurried.append("hurried")),
         )
-        await AnswerChecks(cast(Any, tablespace), cast(Any, None))._read_durable(5)
+        waits = SimpleNamespace(logged=lambda: None)
+        await AnswerChecks(cast(Any, tablespace), cast(Any, None), cast(Any, waits))._read_durable(5)
 
     asyncio.run(read(False))
     assert hurried == []

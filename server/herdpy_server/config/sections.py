@@ -24,6 +24,9 @@ RELOADABLE = frozenset(
         "logging.levels",
         "logging.slow_statement_s",
         "logging.slow_statement_chars",
+        "logging.slow_statement_plan",
+        "statistics.statements",
+        "statistics.statement_bytes",
         "shutdown.graceful_timeout_s",
     }
 )
@@ -581,6 +584,19 @@ class LoggingSection(Section, frozen=True, kw_only=True):
     slow_statement_chars: Annotated[
         int, whole(0, 1_000_000, "How many characters of such a statement are logged.")
     ] = 1000
+    slow_statement_plan: Annotated[bool, says("Whether the plan of such a statement is logged, too.")] = True
+
+
+class StatisticsSection(Section, frozen=True, kw_only=True):
+    """What statements cost, by their normalised texts: herdpy.statements, pg_stat_statements."""
+
+    statements: Annotated[
+        int,
+        whole(0, 1_000_000, "How many are kept; then the least used go. 0: they are not counted by text."),
+    ] = 5000
+    statement_bytes: Annotated[int, whole(64 << 10, 1 << 40, "How much their texts and plans may take.")] = (
+        16 << 20
+    )
 
 
 class AuditSection(Section, frozen=True, kw_only=True):
@@ -638,5 +654,6 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     publish: PublishSection = field(default_factory=PublishSection)
     backup: BackupSection = field(default_factory=BackupSection)
     logging: LoggingSection = field(default_factory=LoggingSection)
+    statistics: StatisticsSection = field(default_factory=StatisticsSection)
     audit: AuditSection = field(default_factory=AuditSection)
     shutdown: ShutdownSection = field(default_factory=ShutdownSection)

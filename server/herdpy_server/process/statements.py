@@ -1,7 +1,10 @@
-"""What sessions report of statements: counts and latencies for metrics, and the slow-statement log.
+"""What sessions report of statements: counts and latencies for metrics, by kind and by text, and the
+slow-statement log.
 
-A session calls :meth:`StatementStatistics.observe` when a statement has ended. That is a few additions to
-plain ints; names, labels and text are made when somebody asks, at a scrape or for a slow statement.
+A session has an observer of its own (:meth:`StatementStatistics.of_session`), which it calls when a statement
+has ended. That is a few additions to plain numbers: those of the statement's kind, and those of its entry in
+the table of statements (``sessions.statement_table``). Names, labels and rows are made at
+a scrape, for a query over the catalog or for a slow statement; a text is normalised when it comes first.
 """
 
 from __future__ import annotations
@@ -9,6 +12,15 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from herdpy_server.sessions.statement_table import StatementEntry, StatementTable
+from herdpy_sql.explain import explain_lines
+
+if TYPE_CHECKING:
+    from herdpy_server.roles.effective_role import EffectiveRole
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.identity import Observer
 
 logger = logging.getLogger("herdpy.statements")
 
@@ -28,8 +40,9 @@ _SAME = {
 }  # fmt: skip
 _WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
 _SECRET = re.compile(r"\bPASSWORD\b", re.IGNORECASE)
-_REMEMBERED_TEXTS = 4096
-_REMEMBERED_LENGTH = 2048
+_REMEMBERED_TEXTS = 512
+_REMEMBERED_CHARS = 131_072
+"""What one session's observer remembers; prepared statements have their texts anyway."""
 _SQLSTATES = 200
 _CANCELLED = "57014"
 
@@ -52,6 +65,16 @@ class KindStatistics:
         self.buckets = [0] * (len(BUCKETS_S) + 1)
 
 
+class _Known:
+    """What a session's observer has of one text: where its runs are counted."""
+
+    __slots__ = ("entry", "kind")
+
+    def __init__(self, kind: KindStatistics, entry: StatementEntry) -> None:
+        self.kind = kind
+        self.entry = entry
+
+
 class StatementStatistics:
     """Statements of all sessions of a server.
 
@@ -61,15 +84,20 @@ class StatementStatistics:
         slow: how many were logged as slow.
         slow_s: statements that take at least this long are logged; below 0 none.
         slow_chars: how much of their text is logged.
+        slow_plan: whether their plan is logged, too.
+        table: statements by their normalised texts.
     """
 
-    def __init__(self, slow_s: float = -1.0, slow_chars: int = 1000) -> None:
+    def __init__(
+        self, slow_s: float = -1.0, slow_chars: int = 1000, table: StatementTable | None = None
+    ) -> None:
         self.kinds: dict[str, KindStatistics] = {}
         self.errors: dict[str, int] = {}
         self.slow = 0
         self.slow_chars = slow_chars
-        self._texts: dict[str, KindStatistics] = {}
-        self._threshold_s = float("inf")
+        self.slow_plan = True
+        self.table = StatementTable() if table is None else table
+        self.threshold_s = float("inf")
         self.slow_s = slow_s
 
     @property
@@ -80,36 +108,22 @@ class StatementStatistics:
     @slow_s.setter
     def slow_s(self, seconds: float) -> None:
         self._slow_s = seconds
-        self._threshold_s = float("inf") if seconds < 0 else seconds
+        self.threshold_s = float("inf") if seconds < 0 else seconds
 
-    def observe(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
-        """A statement ended, after so long, with so many rows (-1: it has none to count) or an error."""
-        kind = self._texts.get(text)
-        if kind is None:
-            kind = self._kind(text)
-        kind.seconds += seconds
-        kind.buckets[bisect_left(BUCKETS_S, seconds)] += 1
-        if error is None:
-            kind.ok += 1
-            if rows > 0:
-                kind.rows += rows
-        else:
-            self._count_error(kind, error)
-        if seconds >= self._threshold_s:
-            self._log_slow(text, seconds, rows, error)
+    def of_session(self, session: TransactionBlock) -> Observer:
+        """The observer of a session."""
+        return SessionStatements(self, session).observe
 
-    def _kind(self, text: str) -> KindStatistics:
+    def kind(self, text: str) -> KindStatistics:
+        """Where statements of a text's kind are counted."""
         name = kind_of(text)
         kind = self.kinds.get(name)
         if kind is None:
             kind = self.kinds[name] = KindStatistics()
-        if len(text) <= _REMEMBERED_LENGTH:
-            if len(self._texts) >= _REMEMBERED_TEXTS:
-                self._texts.clear()
-            self._texts[text] = kind
         return kind
 
-    def _count_error(self, kind: KindStatistics, error: BaseException) -> None:
+    def count_error(self, kind: KindStatistics, error: BaseException) -> None:
+        """A statement of that kind failed."""
         state = getattr(error, "sqlstate", None) or "XX000"
         if state == _CANCELLED:
             kind.cancelled += 1
@@ -119,13 +133,128 @@ class StatementStatistics:
             state = "other"
         self.errors[state] = self.errors.get(state, 0) + 1
 
-    def _log_slow(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
+    def log_slow(
+        self, text: str, seconds: float, rows: int, error: BaseException | None, plan: list[str]
+    ) -> None:
+        """A statement was slow; ``plan`` has EXPLAIN's lines where they are known."""
         self.slow += 1
         fields: dict[str, object] = {"seconds": round(seconds, 6), "rows": rows}
         if error is not None:
             fields["sqlstate"] = getattr(error, "sqlstate", None) or "XX000"
         fields["statement"] = shown(text, self.slow_chars)
+        if plan and self.slow_plan:
+            fields["plan"] = "\n".join(plan)
         logger.info("slow statement", extra=fields)
+
+
+class SessionStatements:
+    """Observes one session.
+
+    What the session has waited for is read off its ``waits``, whose sums only grow.
+    """
+
+    def __init__(self, statistics: StatementStatistics, session: TransactionBlock) -> None:
+        self._statistics = statistics
+        self._table = statistics.table
+        self._session = session
+        self._settings = session.settings
+        self._waits = session.waits
+        self._role: EffectiveRole | None = None
+        self._path: object = None
+        self._generation = -1
+        self._known: dict[str, _Known] = {}
+        self._chars = 0  # of the texts there
+        self._lock_s = self._log_s = self._worker_s = 0.0
+        self._questions = 0
+
+    def observe(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
+        """A statement ended, after so long, with so many rows (-1: it has none to count) or an error."""
+        if (
+            self._generation != self._table.generation
+            or self._session.effective_role is not self._role
+            or self._settings.path is not self._path
+        ):
+            self._look_again()
+        known = self._known.get(text)
+        if known is None:
+            known = self._know(text)
+        kind, entry = known.kind, known.entry
+        kind.seconds += seconds
+        kind.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+        if error is None:
+            kind.ok += 1
+            entry.calls += 1
+            entry.total_s += seconds
+            entry.squares += seconds * seconds
+            least_s, most_s = entry.least_s, entry.most_s
+            if seconds > most_s:
+                entry.most_s = seconds
+            if seconds < least_s:
+                entry.least_s = seconds
+            if rows > 0:
+                kind.rows += rows
+                entry.rows += rows
+        else:
+            entry.errors += 1
+            self._statistics.count_error(kind, error)
+        waits = self._waits
+        if waits.log_s != self._log_s:
+            entry.log_s += waits.log_s - self._log_s
+            self._log_s = waits.log_s
+        if waits.lock_s != self._lock_s:
+            entry.lock_s += waits.lock_s - self._lock_s
+            self._lock_s = waits.lock_s
+        if waits.questions != self._questions:
+            self._count_questions(entry)
+        if seconds >= self._statistics.threshold_s:
+            plan = self._plan(text)
+            if plan:
+                self._table.keep_plan(entry, plan)
+            self._statistics.log_slow(text, seconds, rows, error, plan)
+
+    def _count_questions(self, entry: StatementEntry) -> None:
+        """The columnar engine ran a part of the statement, and a worker process was perhaps waited for."""
+        waits = self._waits
+        self._questions = waits.questions
+        entry.columnar += 1
+        entry.worker_s += waits.worker_s - self._worker_s
+        self._worker_s = waits.worker_s
+
+    def _look_again(self) -> None:
+        """The role or the path are others, or entries have gone."""
+        self._generation = self._table.generation
+        self._role, self._path = self._session.effective_role, self._settings.path
+        self._known = {}
+        self._chars = 0
+
+    def _know(self, text: str) -> _Known:
+        """Where runs of a text are counted that comes first."""
+        kind = self._statistics.kind(text)
+        table, session = self._table, self._session
+        if not table.most:
+            known = _Known(kind, StatementEntry("", "", "", 0, ""))
+        else:
+            role, database = session.effective_role, session.identity.database
+            entry = table.entry(text, database, role.key, role.name, session.catalog)
+            if not entry.plan:
+                plan = self._plan(text)
+                if plan:
+                    table.keep_plan(entry, plan)
+            known = _Known(kind, entry)
+            if self._generation != table.generation:
+                return known
+        if len(text) <= _REMEMBERED_CHARS:
+            if len(self._known) >= _REMEMBERED_TEXTS or self._chars + len(text) > _REMEMBERED_CHARS:
+                self._known.clear()
+                self._chars = 0
+            self._known[text] = known
+            self._chars += len(text)
+        return known
+
+    def _plan(self, text: str) -> list[str]:
+        """What EXPLAIN says of a text's newest plan; nothing where there is none any more."""
+        plan = self._session.plans.newest_plan(text)
+        return [] if plan is None else explain_lines(plan)
 
 
 def kind_of(text: str) -> str:

@@ -32,7 +32,7 @@ from herdpy_server.replica.seeding import ReportSeeding, Seeded
 from herdpy_server.serving.backup_schedule import BackupScheduleSettings
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.identity import Observer
+from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.tablespace_host import DatabaseSettings
@@ -238,7 +238,7 @@ class Host:
         replace_after_s: a replica on a node that has been away for so long is replaced.
         commit_delay_s, commit_siblings: of the logs that are led here, see ``LedgerLogSettings``.
         cluster: what sessions may ask of the cluster.
-        observer, limits: of sessions that begin from now on.
+        observer_of, limits: of sessions that begin from now on.
         end_session: ends a session's connection, and tells its client why.
         roles_changed: called when there may be other roles than before.
     """
@@ -265,7 +265,7 @@ class Host:
     commit_delay_s: float = 0.004
     commit_siblings: int = 5
     cluster: Cluster | None = None
-    observer: Observer | None = None
+    observer_of: ObserverOf | None = None
     limits: SessionLimits = field(default_factory=SessionLimits)
     end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
     roles_changed: Callable[[], object] = lambda: None

@@ -37,7 +37,7 @@ from herdpy_server.serving.backup_schedule import BackupScheduleSettings
 from herdpy_server.serving.driver import Driver, LoopTurn
 from herdpy_server.serving.node import no_tablespace
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.identity import Observer
+from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
@@ -99,7 +99,7 @@ class ClusterNode:
     Attributes:
         replicas: by the name of their tablespace.
         host: what they share; None before ``start``.
-        observer, limits, end_session, roles_changed: of sessions; to be set before ``start``.
+        observer_of, limits, end_session, roles_changed: of sessions; to be set before ``start``.
         credentials: what other nodes are shown; to be set before ``start``.
         secret: by which nodes know each other; to be set before anybody learns of the node.
         zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
@@ -125,7 +125,7 @@ class ClusterNode:
         self.workers = workers
         self.driver = Driver(loop)
         self.turn = LoopTurn(loop)
-        self.observer: Observer | None = None
+        self.observer_of: ObserverOf | None = None
         self.limits = SessionLimits()
         self.credentials = Credentials()
         self.secret = NodeSecret()
@@ -192,7 +192,7 @@ class ClusterNode:
             least_free_bytes=cluster.least_free_bytes,
             commit_delay_s=cluster.commit_delay_s,
             commit_siblings=cluster.commit_siblings,
-            observer=self.observer,
+            observer_of=self.observer_of,
             limits=self.limits,
             end_session=self.end_session,
             roles_changed=self.roles_changed,

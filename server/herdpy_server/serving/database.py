@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from herdpy_server.serving.driver import Driver, LoopTurn, Run
 from herdpy_server.serving.loop_tablespace import LoopTablespace, opened_in_thread
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.identity import Observer
+from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace_host import DatabaseSettings, OpenDirectory, is_closed, is_closing
 from herdpy_server.workers.scheduler import WorkerSettings
@@ -41,7 +41,7 @@ class ServedDatabase:
         host: the tablespace with its checkpointer; ``checkpointer`` is its.
         sessions: the sessions that somebody holds.
         uses: who reads the store besides; closing waits for them.
-        observer: is called for every statement of sessions that begin from now on.
+        observer_of: gives sessions that begin from now on their observers; None: they have none.
         limits: what sessions that begin from now on may keep.
         workers: the processes that answer what DuckDB is asked, or None.
     """
@@ -52,7 +52,7 @@ class ServedDatabase:
         self._directory = directory
         self.driver = driver
         self.turn = turn
-        self.observer: Observer | None = None
+        self.observer_of: ObserverOf | None = None
         self.limits = SessionLimits()
         self.host = host = directory.host
         self.path, self.settings, self.plans = host.path, host.settings, host.plans

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from herdpy.log import Append, LastWait
 from herdpy.log.wait import Wait, Work
 from herdpy_server.sessions import OpenSessions, Session
-from herdpy_server.sessions.identity import Observer
+from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace_host import TablespaceHost
@@ -286,11 +286,11 @@ class SessionContext(Protocol):
     """What sessions get that begin from now on.
 
     Attributes:
-        observer: is called for every statement.
+        observer_of: gives a session its observer, which is called for every statement; None: it has none.
         limits: what a session may keep.
     """
 
-    observer: Observer | None
+    observer_of: ObserverOf | None
     limits: SessionLimits
 
 
@@ -331,7 +331,7 @@ class LoopSessions:
         context = self._context
         session = self._host.session()
         session.waits.runs_on(self._loop)
-        session.observer = context.observer
+        session.observer = None if context.observer_of is None else context.observer_of(session)
         session.allowed = context.limits
         session.settings.max_custom = context.limits.custom_settings
         if self.workers is not None:

@@ -144,7 +144,7 @@ class AdvisoryLocks:
 
 def advisory_rows(table: LockTable) -> Iterator[Mapping[str, Any]]:
     """Rows of pg_locks: the advisory locks of all sessions, held and waited for."""
-    for resource, owner, wanted in table.rows():
+    for resource, owner, wanted, began_us in table.rows():
         assert isinstance(owner, AdvisoryLocks)
         space, key = resource
         assert key is not None
@@ -157,4 +157,5 @@ def advisory_rows(table: LockTable) -> Iterator[Mapping[str, Any]]:
                 "pid": owner.session.identity.pid,
                 "mode": _NAMES[mode],
                 "granted": wanted is None,
+                "waitstart": began_us,
             }

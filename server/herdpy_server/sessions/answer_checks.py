@@ -8,6 +8,7 @@ of rows or definitions is an answer too (``confirm``, ``durable_definitions``).
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy.log import Append, LastWait, LogError
@@ -18,6 +19,7 @@ from herdpy_sql.system import CatalogQuery
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.settings import Settings
+    from herdpy_server.sessions.waits import StatementWaits
     from herdpy_server.store import Workspace
     from herdpy_sql.plan import Plan
 
@@ -35,8 +37,9 @@ class AnswerChecks:
         basis: the guard's, when the newest statement began to read.
     """
 
-    def __init__(self, tablespace: Tablespace, settings: Settings) -> None:
+    def __init__(self, tablespace: Tablespace, settings: Settings, waits: StatementWaits) -> None:
         self.tablespace = tablespace
+        self._waits = waits
         self.settings = settings
         self.basis: Basis | None = None
 
@@ -110,10 +113,14 @@ class AnswerChecks:
                 await self._read_durable(workspace.read_position)
             workspace.verified()
             return
+        waits = self._waits
+        waits.log_since_s = perf_counter()
         try:
             await (LastWait(append) if last else append)
         except LogError as error:
             raise sql_error(error) from error
+        finally:
+            waits.logged()
         if append.transaction.request_id:
             self.settings.committed(str(append.lsn))
 
@@ -121,10 +128,13 @@ class AnswerChecks:
         append = self.tablespace.durable_of(position)
         if append is not None:
             self.tablespace.log.hurry()  # this session may hold locks meanwhile
+            self._waits.log_since_s = perf_counter()
             try:
                 await append
             except LogError as error:
                 raise lost(error) from error
+            finally:
+                self._waits.logged()
 
     async def durable_definitions(self, error: SqlError | None = None) -> None:
         """An error of planning is an answer too: it may say that a table is there, or is not."""

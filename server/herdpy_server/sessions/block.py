@@ -110,7 +110,7 @@ class TransactionBlock:
         self.autocommit = True
         self.settings = Settings()
         self.waits = StatementWaits(tablespace, self.settings)
-        self.checks = AnswerChecks(tablespace, self.settings)
+        self.checks = AnswerChecks(tablespace, self.settings, self.waits)
         self.sequences = SequenceMemory(self.settings)
         self.local: dict[str, str] = {}
         self.transaction: Transaction | None = None

@@ -51,12 +51,14 @@ class LoggedAnswer:
         self._text = text
         self._count = count
         self._began_s = began_s
+        session.waits.log_since_s = perf_counter()
 
     def give(self) -> bytes:
         """The log has answered, and so the statement is over: its answer. SqlError: why it is not kept."""
         session = self._session
         observer = session.observer
         session.is_running = False
+        session.waits.logged()
         try:
             self.append.result()
         except LogError as lost:
@@ -177,10 +179,13 @@ class BlockCommit(ResolvedStatement):
             if append is None:
                 await session.checks.durable(None, transaction.workspace)
             else:
+                session.waits.log_since_s = perf_counter()
                 try:
                     await append
                 except LogError as lost:
                     raise sql_error(lost) from lost
+                finally:
+                    session.waits.logged()
             await let_go(transaction)
         except BaseException as error:
             if observer is not None:

@@ -429,6 +429,8 @@ class Execution:
         workspace = transaction.workspace
         workspace.memory = block.sequences
         workspace.role = block.effective_role.key
+        if not ready.one_turn:
+            self._waits.working = transaction
         return transaction
 
     def _in_one_turn(self, ready: ReadyPlan, *, limited: bool) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
@@ -19,6 +19,7 @@ from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
 if TYPE_CHECKING:
     from herdpy_server.roles.effective_role import EffectiveRole
     from herdpy_server.sessions.settings import Settings
+    from herdpy_server.sessions.statement_table import StatementTable
     from herdpy_sql.plan import Plan
 
 
@@ -44,13 +45,22 @@ class Identity:
 
 
 class SessionDirectory(Protocol):
-    """Who else there is, and who might be."""
+    """Who else there is, and who might be.
+
+    Attributes:
+        statements: what the server's statements cost; None where they are not counted.
+    """
+
+    statements: StatementTable | None
 
     def roles(self) -> Iterable[RoleRow]:
         """Every role."""
 
     def activity(self) -> Iterable[Activity]:
         """Every session."""
+
+    def sessions(self) -> Iterable[Any]:
+        """The sessions themselves (``TransactionBlock``)."""
 
     def server_settings(self, user: str) -> Iterable[SettingRow]:
         """The server's configuration, as far as ``user`` may see it."""
@@ -65,6 +75,9 @@ class SessionDirectory(Protocol):
 Observer = Callable[[str, float, int, BaseException | None], object]
 """Called with a statement's text, the seconds from its beginning to its answer (waiting for locks and the
 log included), its rows (returned or changed; -1: neither), and its error if it failed."""
+
+ObserverOf = Callable[[Any], Observer]
+"""Gives a session (``TransactionBlock``) its observer, before the session's client is known."""
 
 _ROLES = ("ROLE", "GRANT", "REVOKE", "REASSIGN", "DROP OWNED", "ALTER DEFAULT")
 _DDL = ("CREATE", "ALTER", "DROP", "COMMENT", "REINDEX", "SELECT INTO", "UNDROP")

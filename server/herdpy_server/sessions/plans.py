@@ -324,6 +324,16 @@ class PlanCache:
             self._texts.popitem(last=False)
         return found
 
+    def newest_plan(self, sql: str) -> Plan | None:
+        """The plan that a text's one statement has now; None where it has none, or is not known any more."""
+        found = self._texts.get(sql, ())
+        variants = [one for _types, one in self._typed.get(sql, ()) if one is not None]
+        for one in (*reversed(variants), *(found if len(found) == 1 else ())):
+            if one.ready is not None:
+                plan: Plan = one.ready.plan
+                return plan
+        return None
+
     def brief(self, sql: str, catalog: Catalog, engine: Engine) -> tuple[Prepared, tuple[int, ...]] | None:
         """A brief statement that is ``sql`` once its integers are put in for parameters; and those integers.
 

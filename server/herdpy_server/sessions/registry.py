@@ -17,14 +17,18 @@ from herdpy_server.roles.effective_role import EffectiveRoles
 from herdpy_server.roles.passwords import without_passwords
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.sessions.identity import Identity
+from herdpy_server.sessions.lock_rows import wait_event
+from herdpy_server.sessions.statement_table import query_id_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.state import RoleMember, SettingRow
 
 if TYPE_CHECKING:
+    from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.identity import Auditor
     from herdpy_server.sessions.session import Session
+    from herdpy_server.sessions.statement_table import StatementTable
 
 _MAX_PID = 1 << 22
 _SHOWN_CHARACTERS = 1024
@@ -76,7 +80,8 @@ class SessionEntry:
     def activity(self) -> Activity:
         """What it does, for pg_stat_activity."""
         session = self.session
-        waits_for = session.waits.kind if session.is_running else None
+        transaction = session.transaction
+        event_type, event = wait_event(session)
         return Activity(
             self.pid,
             self.user,
@@ -89,10 +94,12 @@ class SessionEntry:
             max(self.query_began_us or 0, self.began_us),
             self.state,
             self.query,
-            waits_for,
-            {"Lock": "tuple", "Query": "Worker"}.get(waits_for or ""),
+            event_type,
+            event,
             self.database,
-            0 if session.transaction is None else session.transaction.workspace.record_count,
+            0 if transaction is None else transaction.workspace.record_count,
+            transaction.xid or None if transaction is not None else None,
+            query_id_of(session.text, session.catalog) if session.text else None,
         )
 
 
@@ -103,6 +110,7 @@ class SessionRegistry:
         role_store: the roles that sessions may change; ``effective_roles``: what they may do.
         auditor: records what they do; None for none.
         configuration: what the server was configured with; for superusers.
+        statements: what the server's statements cost; None where they are not counted.
     """
 
     def __init__(self, role_store: RoleStore | None = None) -> None:
@@ -112,6 +120,7 @@ class SessionRegistry:
             role_store.on_change = self.roles_changed
         self.configuration: Callable[[], Iterable[SettingRow]] = tuple
         self.auditor: Auditor | None = None
+        self.statements: StatementTable | None = None
         self._started_us = time.time_ns() // 1000
         self._entries: dict[int, SessionEntry] = {}
         self._next = 1
@@ -247,6 +256,10 @@ class SessionRegistry:
     def server_settings(self, user: str) -> Iterable[SettingRow]:
         """The server's configuration; superusers see it."""
         return self.configuration() if self._is_superuser(user) else ()
+
+    def sessions(self) -> Iterable[TransactionBlock]:
+        """Every session."""
+        return [entry.session for entry in self]
 
     def activity(self) -> Iterable[Activity]:
         """What every session does."""

@@ -8,10 +8,12 @@ to every query over the catalog, in the engine's turn.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from herdpy_server.sessions.advisory import AdvisoryLocks, advisory_rows
+from herdpy_server.sessions.advisory import AdvisoryLocks
+from herdpy_server.sessions.lock_rows import LockOwners, blockers, lock_rows
+from herdpy_server.sessions.statement_table import refused_reset
 from herdpy_server.store import NoLocks, Workspace
 from herdpy_server.tablespace.cluster import Facts, flashback_row, ledger_rows, limit_rows
 from herdpy_sql.objects import SYSTEM
@@ -21,6 +23,7 @@ from herdpy_sql.system.state import OWNER, CursorRow, PreparedRow, SettingRow
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.statement_table import StatementTable
     from herdpy_server.tablespace import Tablespace
 
 
@@ -73,16 +76,54 @@ class SessionState:
     def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
         """What the cluster was heard to say when the query began; of a database alone, its log.
 
-        Of sequences, how far they have come; of locks, the advisory ones.
+        Of sequences, how far they have come; of locks, waits and statements, what is so now.
         """
-        if name == "sequences":
-            return self._sequences()
-        if name == "locks":
-            return advisory_rows(self._session.tablespace.advisory)
+        if name in _NOW:
+            return _NOW[name](self)
         facts = self._facts
         if facts is None:
             facts = alone(self._session.tablespace, self._session.identity.database)
         return facts.get(name, ())
+
+    def _owners(self) -> Iterator[tuple[str, LockOwners]]:
+        """The locks of each tablespace that there are sessions of, and its name."""
+        directory = self._session.directory
+        sessions = [self._session] if directory is None else list(directory.sessions())
+        seen = set()
+        for one in sessions:
+            if id(one.tablespace) not in seen:
+                seen.add(id(one.tablespace))
+                yield one.identity.database, LockOwners(one.tablespace, sessions)
+
+    def _locks(self) -> Iterator[Mapping[str, Any]]:
+        for database, owners in self._owners():
+            yield from lock_rows(owners, database)
+
+    def _blockers(self) -> Iterator[Mapping[str, Any]]:
+        for _database, owners in self._owners():
+            for pid, by in blockers(owners).items():
+                yield {"pid": pid, "by": by}
+
+    def _statements(self) -> Iterable[Mapping[str, Any]]:
+        table = self._table
+        return () if table is None else table.rows()
+
+    def _statements_info(self) -> Iterator[Mapping[str, Any]]:
+        table = self._table
+        if table is not None:
+            yield {"dealloc": table.dealloc, "stats_reset": table.reset_us}
+
+    @property
+    def _table(self) -> StatementTable | None:
+        directory = self._session.directory
+        return None if directory is None else directory.statements
+
+    def reset_statements(self, user_key: str | None, database: str | None, query_id: int) -> None:
+        """The directory's business."""
+        if not self._session.effective_role.is_superuser:
+            raise refused_reset()
+        if self._table is not None:
+            self._table.reset(user_key, database, query_id)
 
     def _sequences(self) -> Iterator[Mapping[str, Any]]:
         session = self._session
@@ -136,6 +177,14 @@ class SessionState:
         self._session.notice("WARNING", "01000", f"PID {pid} is not a PostgreSQL backend process")
         return False
 
+
+_NOW: Mapping[str, Callable[[SessionState], Iterable[Mapping[str, Any]]]] = {
+    "sequences": SessionState._sequences,
+    "locks": SessionState._locks,
+    "blockers": SessionState._blockers,
+    "statements": SessionState._statements,
+    "statements info": SessionState._statements_info,
+}
 
 STATE = "alone"
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from herdpy.log.wait import Wait
@@ -101,6 +102,13 @@ class StatementWaits:
             session was closed, when the statement shall end.
         advisory: the session's advisory locks; None before the first.
         is_closed: the session has ended, or is about to.
+        lock_s, log_s, worker_s: how long its statements have waited in all: for locks and memory, for the log
+            (room in it, and what they wrote or read to be durable), for a worker process.
+        questions: how many the columnar engine got.
+        log_since_s: since when the running statement waits for the log, by ``perf_counter``; 0.0: not at all.
+        lock_wait: what it waits for of another transaction; None: nothing.
+        working: the newest transaction in which a statement worked while other sessions had turns; None:
+            there was none yet.
     """
 
     def __init__(self, tablespace: Tablespace, settings: Settings) -> None:
@@ -112,6 +120,11 @@ class StatementWaits:
         self.is_closed = False
         self._interrupt: Interrupt | None = None
         self._waiting: Wait[object] | None = None
+        self.lock_s = self.log_s = self.worker_s = 0.0
+        self.questions = 0
+        self.log_since_s = 0.0
+        self.lock_wait: Wait[object] | None = None
+        self.working: Transaction | None = None
 
     def runs_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on ``loop`` runs this session's statements, and keeps their time."""
@@ -128,16 +141,34 @@ class StatementWaits:
             return "Lock"
         return None if self._interrupt is None else "Query"
 
+    @property
+    def interrupt(self) -> Interrupt | None:
+        """Of the question that the columnar engine works on; None for none."""
+        return self._interrupt
+
+    @property
+    def awaits_room(self) -> bool:
+        """Whether the running statement waits for memory, or for room in the log."""
+        return self._waiting is not None and self.lock_wait is None
+
+    def logged(self) -> None:
+        """What the running statement has waited for since ``log_since_s`` is durable, or lost."""
+        self.log_s += perf_counter() - self.log_since_s
+        self.log_since_s = 0.0
+
     @contextlib.contextmanager
     def interruptible(self, interrupt: Interrupt) -> Iterator[None]:
         """Within the block ``interrupt`` is what a cancelled statement, or one out of time, is ended by."""
         self._interrupt = interrupt
+        self.questions += 1
         try:
             self.deadline.check()  # it may have been cancelled when there was nothing to interrupt
             with self.deadline.alarm(partial(self._stop, interrupt)):
                 yield
         finally:
             self._interrupt = None
+            self.worker_s += interrupt.queued_s
+            interrupt.queued_s = 0.0
 
     def _stop(self, interrupt: Interrupt, message: str = CANCELLED) -> None:
         """Cancel, and again until the waiting is over: DuckDB forgets what comes just before it starts."""
@@ -169,6 +200,9 @@ class StatementWaits:
             lock_wait.deadlock_timeout_s = self._settings.deadlock_timeout_s
         if self.advisory is not None:
             self.advisory.waiting_as = transaction
+        self.lock_wait = wait
+        self.working = transaction
+        began_s = perf_counter()
         try:
             while True:
                 await self.until(wait)
@@ -181,6 +215,8 @@ class StatementWaits:
                 self.advisory.stop_waiting()
             raise
         finally:
+            self.lock_wait = None
+            self.lock_s += perf_counter() - began_s
             if lock_wait is not None:
                 lock_wait.stop()
             if self.advisory is not None:
@@ -210,13 +246,21 @@ class StatementWaits:
 
     async def room(self) -> None:
         """Wait, before writing, until there is memory for it, and room in the log."""
-        while self._tablespace.is_full:
-            await self.until(self._tablespace.room())
+        began_s = perf_counter()
+        try:
+            while self._tablespace.is_full:
+                await self.until(self._tablespace.room())
+        finally:
+            self.log_s += perf_counter() - began_s
 
     async def log_room(self) -> None:
         """Wait until the log takes a commit; in the same turn it takes one. Errors end the waiting."""
-        while self._tablespace.log.is_full:
-            await self.until(self._tablespace.log_room())
+        began_s = perf_counter()
+        try:
+            while self._tablespace.log.is_full:
+                await self.until(self._tablespace.log_room())
+        finally:
+            self.log_s += perf_counter() - began_s
 
     def end(self, error: SqlError) -> None:
         """End the running statement with ``error``; from any thread."""

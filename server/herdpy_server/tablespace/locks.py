@@ -107,15 +107,26 @@ class LockWait(Wait[None]):
         number: waits that began later have higher ones.
         timeout_s: how long the lock is waited for; None: for ever.
         deadlock_timeout_s: how long before a cycle is looked for; None: that is seen to.
+        began_us: when it began, microseconds since 1970 UTC.
     """
 
-    __slots__ = ("_ends_s", "_owner", "_table", "_timer", "deadlock_timeout_s", "number", "timeout_s")
+    __slots__ = (
+        "_ends_s",
+        "_owner",
+        "_table",
+        "_timer",
+        "began_us",
+        "deadlock_timeout_s",
+        "number",
+        "timeout_s",
+    )
 
     def __init__(self, table: LockTable, owner: Owner) -> None:
         super().__init__()
         self._table = table
         self._owner = owner
         self.number = next(_NUMBERS)
+        self.began_us = time.time_ns() // 1000
         self.timeout_s: float | None = None
         self.deadlock_timeout_s: float | None = DEADLOCK_TIMEOUT_S
         self._ends_s: float | None = None  # by the monotonic clock
@@ -548,13 +559,26 @@ class LockTable:
         while not wait.done() and (cycle := find_cycle(self, owner)):
             max(cycle, key=_number).close_cycle()
 
-    def rows(self) -> Iterator[tuple[Resource, Owner, int | None]]:
-        """Every lock with its holders (None), and with those who wait and the mode they wait for."""
+    def locks(self) -> list[tuple[Resource, Lock]]:
+        """Every lock that is held or waited for; of many keys that one owner has, none."""
+        return list(self._locks.items())
+
+    def waiters(self) -> list[Owner]:
+        """The owners that wait."""
+        return list(self._waiting)
+
+    def waited_for(self, owner: Owner) -> Resource:
+        """What an owner that waits waits for."""
+        return self._waiting[owner][0]
+
+    def rows(self) -> Iterator[tuple[Resource, Owner, int | None, int | None]]:
+        """Every lock with its holders (None), and with the owners that wait, the mode they wait for, and the
+        beginning of the wait (microseconds since 1970 UTC)."""
         for resource, lock in self._locks.items():
             for owner in lock.holders:
-                yield resource, owner, None
-            for owner, _wait, mode in lock.queue:
-                yield resource, owner, mode
+                yield resource, owner, None, None
+            for owner, wait, mode in lock.queue:
+                yield resource, owner, mode, wait.began_us
 
     def release_all(self, owner: Owner) -> None:
         """Give back every lock of ``owner``: its commit has its place in the log, or it rolled back."""

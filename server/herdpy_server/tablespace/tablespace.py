@@ -64,6 +64,7 @@ class Transaction:
         log_generation: of the tablespace when it began: see ``Tablespace.switch_log``.
         queried: whether a statement has begun that reads or writes: then the isolation level is settled.
         workspace: the view that its statements run against.
+        xid: its number in pg_locks; 0 before a query needed it.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Transaction:
         "queried",
         "started_us",
         "workspace",
+        "xid",
     )
 
     partner: Owner | None
@@ -82,6 +84,7 @@ class Transaction:
         self.instant = instant
         self.queried = False
         self.partner = None
+        self.xid = 0
         self.log_generation = log_generation
         self.started_us = time.time_ns() // 1000
 

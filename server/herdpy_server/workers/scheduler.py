@@ -133,7 +133,12 @@ class WorkerScheduler:
         began = time.monotonic()
         worker = self._take(tables)
         if worker is None:
-            worker = await self._waited(interrupt)
+            interrupt.is_queued = True
+            try:
+                worker = await self._waited(interrupt)
+            finally:
+                interrupt.is_queued = False
+                interrupt.queued_s += time.monotonic() - began
         self._counts.waited(time.monotonic() - began)
         if self._settings.long_query_s:
             self._loop.call_later(self._settings.long_query_s, self._takes_long, worker, worker.answered)

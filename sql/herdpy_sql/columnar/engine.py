@@ -63,11 +63,17 @@ class Interruptible(Protocol):
 
 
 class Interrupt:
-    """Stops a query from another thread: ``cancel`` before or during ``run`` raises 57014 there."""
+    """Stops a query from another thread: ``cancel`` before or during ``run`` raises 57014 there.
 
-    __slots__ = ("_cursor", "_message")
+    Attributes:
+        is_queued: the query waits for a process that may run it; ``queued_s``: how long it has waited so.
+    """
+
+    __slots__ = ("_cursor", "_message", "is_queued", "queued_s")
 
     def __init__(self) -> None:
+        self.is_queued = False
+        self.queued_s = 0.0
         self._cursor: Interruptible | None = None
         self._message: str | None = None
 

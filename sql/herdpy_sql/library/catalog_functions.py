@@ -63,6 +63,9 @@ class CatalogContext(Protocol):
     def acted(self, number: int) -> Any:
         """What an action of the query gave that was carried out before it ran (``_ACTIONS``)."""
 
+    def blocking_pids(self, pid: int) -> Sequence[int]:
+        """The sessions that a session waits for."""
+
     def last_value(self, oid: int) -> int | None:
         """The last value of a sequence that has given one."""
 
@@ -273,7 +276,8 @@ def _rest() -> None:
         columns=(("option_name", TEXT), ("option_value", TEXT)))  # fmt: skip
     for name in _STATISTICS:
         add(f"pg_stat_get_{name}", (OID,), BIGINT, lambda oid: 0)
-    add("pg_blocking_pids", (INTEGER,), array_of(INTEGER), lambda pid: ())
+    _add("pg_blocking_pids", (INTEGER,), array_of(INTEGER), lambda c, pid: tuple(c.blocking_pids(pid)))
+    add("pg_safe_snapshot_blocking_pids", (INTEGER,), array_of(INTEGER), lambda pid: ())
     _add("pg_relation_is_updatable", (SqlType(Base.REGCLASS), BOOLEAN), INTEGER, lambda c, oid, flag: 28)
     add("pg_is_wal_replay_paused", (), BOOLEAN, lambda: False)
     _add("row_security_active", (SqlType(Base.REGCLASS),), BOOLEAN, lambda c, oid: False)
@@ -340,6 +344,7 @@ def _actions() -> None:
         "pg_cancel_backend": (((INTEGER,),), BOOLEAN),
         "pg_terminate_backend": (((INTEGER,), (INTEGER, BIGINT)), BOOLEAN),
         "pg_advisory_unlock_all": (((),), TEXT),
+        "pg_stat_statements_reset": (((), (OID,), (OID, OID), (OID, OID, BIGINT)), TEXT),
     }
     for name in ADVISORY_LOCKS:
         lists[name] = ((BIGINT,), (INTEGER, INTEGER)), BOOLEAN if _gives(name) else TEXT
@@ -362,7 +367,14 @@ def _gives(name: str) -> bool:
 
 
 ACTIONS = frozenset(
-    {"set_config", "pg_sleep", "pg_cancel_backend", "pg_terminate_backend", "pg_advisory_unlock_all"}
+    {
+        "set_config",
+        "pg_sleep",
+        "pg_cancel_backend",
+        "pg_terminate_backend",
+        "pg_advisory_unlock_all",
+        "pg_stat_statements_reset",
+    }
     | ADVISORY_LOCKS
 )
 """Functions that change something: their arguments are constants and parameters."""

@@ -19,6 +19,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.library.bytes_and_hashes import hashtext
 from herdpy_sql.library.catalog_functions import ACTIONS
 from herdpy_sql.system import advisory
+from herdpy_sql.system.contents import oid_of_database, role_oid
 from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) 
         call = advisory.advisory_call(action.name, given)
         answer = None if call is None else state.advise(call)
         return "" if call is not None and action.name not in advisory.ANSWERING else answer
+    if action.name == "pg_stat_statements_reset":
+        _reset_statements(state, given)
+        return ""
     try:
         number = float(str(given[0]))
     except ValueError:
@@ -82,6 +86,20 @@ def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) 
     if action.name == "pg_sleep":
         return Sleep(number)
     return state.signal(int(number), terminate=action.name == "pg_terminate_backend")
+
+
+def _reset_statements(state: ServerState, given: Sequence[object]) -> None:
+    """pg_stat_statements_reset(userid, dbid, queryid): 0 stands for any. SqlError 42501, 22P02."""
+    try:
+        numbers = [int(str(one)) for one in given if one is not None]
+    except ValueError:
+        raise SqlError("22P02", "invalid input syntax for type bigint") from None
+    if len(numbers) < len(given):
+        return  # of NULL PostgreSQL does nothing
+    user, database, query_id = (*numbers, 0, 0, 0)[:3]
+    key = next((one.key for one in state.roles() if role_oid(one.key) == user), "") if user else None
+    names = [one for one in state.databases() if oid_of_database(one, state.database) == database]
+    state.reset_statements(key, (names[0] if names else "") if database else None, query_id)
 
 
 def take_actions(tree: exp.Expression) -> tuple[SessionAction, ...]:

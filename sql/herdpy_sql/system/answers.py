@@ -172,6 +172,14 @@ class CatalogAnswers:
     def _rights(self) -> RightsAsked:
         return RightsAsked(self.context)
 
+    def blocking_pids(self, pid: int) -> Sequence[int]:
+        """See ``CatalogContext``."""
+        return self._blockers.get(pid, ())
+
+    @functools.cached_property
+    def _blockers(self) -> Mapping[int, Sequence[int]]:
+        return {row["pid"]: row["by"] for row in self.context.state.facts("blockers")}
+
     def last_value(self, oid: int) -> int | None:
         """See ``CatalogContext``."""
         found = self._known("sequence").get((oid,))

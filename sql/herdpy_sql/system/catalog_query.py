@@ -79,6 +79,14 @@ _WORDS = frozenset({"user", "current_role", "current_catalog", "session_user", "
 """Functions that are called without parentheses."""
 
 
+_OF_RELATIONS = {
+    "locks": "pg_locks",
+    "statements": "pg_stat_statements",
+    "statements info": "pg_stat_statements_info",
+}
+"""Facts of the session's own server, by the relation that is made of them."""
+
+
 @dataclass(frozen=True)
 class CatalogQuery:
     """A query over the catalog; immutable.
@@ -140,8 +148,13 @@ class CatalogQuery:
         found = []
         if self.sequences or "pg_sequences" in read or "pg_sequence_last_value" in called:
             found.append("sequences")
-        if "pg_locks" in read:
-            found.append("locks")
+        for name, needed in _OF_RELATIONS.items():
+            if needed in read:
+                found.append(name)
+        if any(one.schema == HERDPY and one.name == "statements" for one in self.relations):
+            found.append("statements")
+        if "pg_blocking_pids" in called:
+            found.append("blockers")
         return found
 
     def begun(self, state: ServerState, params: Sequence[Datum]) -> CatalogQuery:
@@ -149,7 +162,7 @@ class CatalogQuery:
 
         To be called where sessions run, before ``run``, which may be elsewhere.
         """
-        frozen = FrozenState(state, [*self.server_facts, *self.seen])
+        frozen = FrozenState(state, {*self.server_facts, *self.seen})
         done = tuple([perform(action, state, params) for action in self.actions])
         return replace(self, state=frozen, live=state if self.signals else None, done=done)
 

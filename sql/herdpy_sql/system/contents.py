@@ -61,6 +61,9 @@ def _tables(_of: _Same) -> dict[str, pa.Table]:
     return {}
 
 
+HIDDEN = "<insufficient privilege>"
+"""Shown for the texts of others' statements."""
+
 PG_CATALOG_OID, PUBLIC_OID, INFORMATION_OID, HERDPY_OID = 11, 2200, 13207, 13300
 OWNER_OID = 10
 DATABASE_OID = 5
@@ -93,16 +96,17 @@ class Context:
         return {role.key: role.name for role in self.state.roles()}
 
     def database_oid(self, name: str | None) -> int:
-        """Of the session's own database 5, as PostgreSQL's first one has; of others one made of the name."""
-        if name in (None, self.state.database):
-            return DATABASE_OID
-        assert name is not None
-        return 1 << 30 | zlib.crc32(name.encode()) >> 2
+        """See :func:`oid_of_database`; None is the session's own."""
+        return oid_of_database(name, self.state.database)
+
+    @property
+    def sees_statistics(self) -> bool:
+        """Whether the user sees what others do: superusers do."""
+        return any(role.superuser for role in self.state.roles() if role.name == self.state.user)
 
     def activity(self) -> Iterator[Activity]:
-        """Every session; of other users' only that they are there, unless the user is a superuser."""
-        user = self.state.user
-        sees_all = any(role.superuser for role in self.state.roles() if role.name == user)
+        """Every session; of other users' only that they are there, unless the user sees statistics."""
+        user, sees_all = self.state.user, self.sees_statistics
         for one in self.state.activity():
             if sees_all or one.user == user:
                 yield one
@@ -113,9 +117,17 @@ class Context:
                     one.application_name,
                     backend_start_us=None,
                     state=None,
-                    query="<insufficient privilege>",
+                    query=HIDDEN,
                     database=one.database,
                 )
+
+
+def oid_of_database(name: str | None, own: str) -> int:
+    """Of the session's ``own`` database 5, as PostgreSQL's first one has; of others one made of the name."""
+    if name in (None, own):
+        return DATABASE_OID
+    assert name is not None
+    return 1 << 30 | zlib.crc32(name.encode()) >> 2
 
 
 def role_oid(key: str) -> int:

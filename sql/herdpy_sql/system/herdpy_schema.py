@@ -10,7 +10,7 @@ from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system.classes import tables
 from herdpy_sql.system.contents import Context, Rows, rows_of
 from herdpy_sql.system.definitions import default_text, index_text, indexes_of, key_text, table_oid
-from herdpy_sql.system.server import moment
+from herdpy_sql.system.server import moment, seen_statements
 from herdpy_sql.system_relations import HERDPY, relations
 
 SERVER_FACTS = (
@@ -89,6 +89,7 @@ def _sessions(context: Context) -> Rows:
             "state": one.state,
             "query": one.query,
             "waits_for": one.wait_event_type,
+            "wait_event": one.wait_event,
             "started": moment(one.backend_start_us),
             "transaction_started": moment(one.transaction_start_us),
             "query_started": moment(one.query_start_us),
@@ -135,6 +136,11 @@ def _fact_rows(name: str, context: Context) -> Rows:
             if types[column] == "timestamptz":
                 made[column] = moment(value)
         yield made
+
+
+@rows_of(HERDPY, "statements")
+def _statements(context: Context) -> Rows:
+    return seen_statements(context)
 
 
 for _name in SERVER_FACTS:

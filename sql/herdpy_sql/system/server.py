@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import zoneinfo
 from datetime import UTC, datetime
+from typing import Any
 
 from herdpy_sql.catalog import PUBLIC
-from herdpy_sql.system.contents import DATABASE_OID, OWNER_OID, SCHEMAS, Context, Rows, rows_of, user_schemas
+from herdpy_sql.system.contents import (
+    DATABASE_OID,
+    HIDDEN,
+    OWNER_OID,
+    SCHEMAS,
+    Context,
+    Rows,
+    role_oid,
+    rows_of,
+    user_schemas,
+)
 from herdpy_sql.system.ownership import owned_database, owned_schema
 from herdpy_sql.system.state import SettingRow
 from herdpy_sql.system.types import format_type, type_names
@@ -171,6 +182,8 @@ def _activity(context: Context) -> Rows:
             "wait_event_type": one.wait_event_type,
             "wait_event": one.wait_event,
             "state": one.state,
+            "backend_xid": one.xid,
+            "query_id": one.query_id,
             "query": one.query,
             "backend_type": "client backend",
         }
@@ -181,11 +194,68 @@ def _locks(context: Context) -> Rows:
     for one in context.state.facts("locks"):
         yield {
             **one,
-            "locktype": "advisory",
-            "database": DATABASE_OID,
-            "virtualtransaction": f"{one['pid']}/1",
+            "database": context.database_oid(one["database_name"])
+            if one["locktype"] in _IN_DATABASE
+            else None,
+            "virtualtransaction": f"{one['pid'] or 0}/1",
             "fastpath": False,
+            "waitstart": moment(one.get("waitstart")),
         }
+
+
+_IN_DATABASE = frozenset({"relation", "tuple", "object", "advisory"})
+
+
+def seen_statements(context: Context) -> Rows:
+    """What statements cost, as ``ServerState.facts`` says it; of others' only the numbers, unless the user
+    sees statistics."""
+    names, sees_all = context.role_names(), context.sees_statistics
+    for one in context.state.facts("statements"):
+        name = names.get(one["user_key"], one["user_name"])
+        if sees_all or name == context.state.user:
+            yield {**one, "user_name": name}
+        else:
+            yield {**one, "user_name": name, "query": HIDDEN, "query_id": None, "plan": None}
+
+
+_NO_MEANING = (
+    "plans", "total_plan_time", "min_plan_time", "max_plan_time", "mean_plan_time", "stddev_plan_time",
+    "shared_blks_hit", "shared_blks_read", "shared_blks_dirtied", "shared_blks_written", "local_blks_hit",
+    "local_blks_read", "local_blks_dirtied", "local_blks_written", "temp_blks_read", "temp_blks_written",
+    "blk_read_time", "blk_write_time", "temp_blk_read_time", "temp_blk_write_time", "wal_records", "wal_fpi",
+    "wal_bytes", "jit_functions", "jit_generation_time", "jit_inlining_count", "jit_inlining_time",
+    "jit_optimization_count", "jit_optimization_time", "jit_emission_count", "jit_emission_time",
+)  # fmt: skip
+_TIMES = {
+    "total_exec_time": "total_s",
+    "min_exec_time": "min_s",
+    "max_exec_time": "max_s",
+    "mean_exec_time": "mean_s",
+    "stddev_exec_time": "stddev_s",
+}
+
+
+@rows_of("pg_catalog", "pg_stat_statements")
+def _pg_statements(context: Context) -> Rows:
+    nothing: dict[str, Any] = {**dict.fromkeys(_NO_MEANING, 0), "wal_bytes": "0"}
+    for one in seen_statements(context):
+        yield {
+            **nothing,
+            **{name: one[source] * 1000 for name, source in _TIMES.items()},
+            "userid": role_oid(one["user_key"]),
+            "dbid": context.database_oid(one["tablespace"]),
+            "toplevel": True,
+            "queryid": one["query_id"],
+            "query": one["query"],
+            "calls": one["calls"],
+            "rows": one["rows"],
+        }
+
+
+@rows_of("pg_catalog", "pg_stat_statements_info")
+def _pg_statements_info(context: Context) -> Rows:
+    for one in context.state.facts("statements info"):
+        yield {"dealloc": one["dealloc"], "stats_reset": moment(one["stats_reset"])}
 
 
 def moment(us: int | None) -> datetime | None:

@@ -59,7 +59,8 @@ class SettingRow(NamedTuple):
 class Activity(NamedTuple):
     """A session, for ``pg_stat_activity``; times are microseconds since 1970 UTC, None for never.
 
-    ``database`` None is that of the session that asks; ``changes`` are those of its open transaction.
+    ``database`` None is that of the session that asks; ``changes`` are those of its open transaction, whose
+    number ``xid`` is, if a query over locks has given it one. ``query_id`` is that of pg_stat_statements.
     """
 
     pid: int
@@ -77,6 +78,8 @@ class Activity(NamedTuple):
     wait_event: str | None = None
     database: str | None = None
     changes: int = 0
+    xid: int | None = None
+    query_id: int | None = None
 
 
 class PreparedRow(NamedTuple):
@@ -162,6 +165,12 @@ class ServerState(Protocol):
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """Cancel what a session runs, or end the session; False when there is none of that number."""
 
+    def reset_statements(self, user_key: str | None, database: str | None, query_id: int) -> None:
+        """Forget what statements cost: of a role (None: any), a database (None) and a query id (0: any).
+
+        SqlError 42501.
+        """
+
 
 @dataclass(slots=True)
 class LocalState:
@@ -219,6 +228,9 @@ class LocalState:
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """There is nobody."""
         return False
+
+    def reset_statements(self, user_key: str | None, database: str | None, query_id: int) -> None:
+        """They are not counted."""
 
 
 class FrozenState(LocalState):

@@ -131,7 +131,7 @@ def _parameter(parameter: Any) -> str:
     else:
         names = ", ".join(f"`{one}`" for one in (*parameter.opts, *parameter.secondary_opts))
     default = parameter.default
-    shown = "" if default is None or callable(default) or default in ((), []) else f"`{default}`"
+    shown = "" if callable(default) or default in (None, False, (), []) else f"`{default}`"
     return f"| {names} | {_cell(_plain(getattr(parameter, 'help', None) or ''))} | {_cell(shown)} |"
 
 

@@ -112,6 +112,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """A page's links and lists, as the site needs them."""
     place = page.file.src_uri
+    if place == "index.md":
+        page.meta["hide"] = ["navigation"]  # the front page has the tabs
     if place not in _SOURCE:  # made for the site
         return markdown
     repository = in_repository(ROOT, str(config.repo_url).rstrip("/"))

@@ -142,7 +142,7 @@ def led(path: Path, seed: int) -> list[Any]:
     rng = random.Random(seed)
     statistics = StatementStatistics()
     with thread_server(path) as server:
-        server.look(lambda: setattr(server.database, "observer", statistics.observe))
+        server.look(lambda: setattr(server.database, "observer_of", statistics.of_session))
         with Wire(server.address) as wire, Wire(server.address) as rival:
             wire.start()
             rival.start()

@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -15,6 +17,10 @@ import pytest
 from herdpy.logging_lines import JsonFormatter, TextFormatter
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.statements import BUCKETS_S, StatementStatistics, kind_of, shown
+from herdpy_server.roles.effective_role import unlimited_role
+from herdpy_server.sessions.identity import Identity, Observer
+from herdpy_server.sessions.plans import PlanCache
+from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 
 
@@ -149,11 +155,26 @@ def test_a_statement_has_a_kind(text, kind):
     assert kind_of(text) == kind
 
 
+def observer_of(statistics: StatementStatistics) -> Observer:
+    """The observer of a session that waits for nothing."""
+    waits = SimpleNamespace(log_s=0.0, lock_s=0.0, worker_s=0.0, questions=0, changes=0)
+    session = SimpleNamespace(
+        settings=SimpleNamespace(path=("public",), revision=1),
+        waits=waits,
+        effective_role=unlimited_role(),
+        identity=Identity(),
+        catalog=Catalog(),
+        plans=PlanCache(),
+    )
+    return statistics.of_session(cast(Any, session))
+
+
 def test_there_are_no_more_kinds_or_states_than_we_know_whatever_clients_send():
     statistics = StatementStatistics()
+    observe = observer_of(statistics)
     for number in range(10_000):
-        statistics.observe(f"WORD{chr(65 + number % 26)}{number}", 0.001, 0, None)
-        statistics.observe("SELECT 1", 0.001, -1, SqlError(f"{number:05d}", "of the test"))
+        observe(f"WORD{chr(65 + number % 26)}{number}", 0.001, 0, None)
+        observe("SELECT 1", 0.001, -1, SqlError(f"{number:05d}", "of the test"))
     assert set(statistics.kinds) == {"OTHER", "SELECT"}
     assert statistics.kinds["OTHER"].ok == 10_000
     assert len(statistics.errors) <= 201
@@ -162,8 +183,9 @@ def test_there_are_no_more_kinds_or_states_than_we_know_whatever_clients_send():
 
 def test_a_latency_falls_into_the_bucket_whose_bound_it_does_not_pass():
     statistics = StatementStatistics()
+    observe = observer_of(statistics)
     for seconds in (0.0, BUCKETS_S[0], BUCKETS_S[0] * 1.01, BUCKETS_S[-1], BUCKETS_S[-1] * 2):
-        statistics.observe("SELECT 1", seconds, 1, None)
+        observe("SELECT 1", seconds, 1, None)
     counts = statistics.kinds["SELECT"].buckets
     assert (counts[0], counts[1], counts[-2], counts[-1], sum(counts)) == (2, 1, 1, 1, 5)
 
@@ -183,6 +205,7 @@ def test_slow_statements_are_told_with_time_rows_and_error(start):
     good = server.wait_for(lambda one: one.get("statement") == "SELECT * FROM genera...")
     assert (good["message"], good["logger"], good["rows"]) == ("slow statement", "herdpy.statements", 3)
     assert good["seconds"] > 0
+    assert good["plan"].splitlines()[-1] == "Engine: columnar"
     bad = server.wait_for(lambda one: one.get("statement") == "SELECT 1 / 0")
     assert bad["sqlstate"] == "22012"
 

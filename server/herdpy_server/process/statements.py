@@ -64,22 +64,17 @@ class KindStatistics:
         self.seconds = 0.0
         self.buckets = [0] * (len(BUCKETS_S) + 1)
 
-
-class _Known:
-    """What a session's observer has of one text: where its runs are counted."""
-
-    __slots__ = ("entry", "kind")
-
-    def __init__(self, kind: KindStatistics, entry: StatementEntry) -> None:
-        self.kind = kind
-        self.entry = entry
+    def add(self, entry: StatementEntry) -> None:
+        """Add what an entry has counted, but for its buckets and errors."""
+        self.ok += entry.calls
+        self.rows += entry.rows
+        self.seconds += entry.total_s + entry.failed_s
 
 
 class StatementStatistics:
     """Statements of all sessions of a server.
 
     Attributes:
-        kinds: statistics by kind, such as "SELECT".
         errors: how many by SQLSTATE.
         slow: how many were logged as slow.
         slow_s: statements that take at least this long are logged; below 0 none.
@@ -91,12 +86,14 @@ class StatementStatistics:
     def __init__(
         self, slow_s: float = -1.0, slow_chars: int = 1000, table: StatementTable | None = None
     ) -> None:
-        self.kinds: dict[str, KindStatistics] = {}
+        self._kinds: dict[str, KindStatistics] = {}  # buckets, errors, and what entries had that are gone
+        self._uncounted: dict[str, StatementEntry] = {}  # by kind, where the table keeps nothing
         self.errors: dict[str, int] = {}
         self.slow = 0
         self.slow_chars = slow_chars
         self.slow_plan = True
         self.table = StatementTable() if table is None else table
+        self.table.on_drop = self._dropped
         self.threshold_s = float("inf")
         self.slow_s = slow_s
 
@@ -114,16 +111,38 @@ class StatementStatistics:
         """The observer of a session."""
         return SessionStatements(self, session).observe
 
-    def kind(self, text: str) -> KindStatistics:
-        """Where statements of a text's kind are counted."""
-        name = kind_of(text)
-        kind = self.kinds.get(name)
-        if kind is None:
-            kind = self.kinds[name] = KindStatistics()
-        return kind
+    @property
+    def kinds(self) -> dict[str, KindStatistics]:
+        """Statistics by kind, such as "SELECT", as of now."""
+        found: dict[str, KindStatistics] = {}
+        for name, kept in self._kinds.items():
+            one = found[name] = KindStatistics()
+            one.ok, one.failed, one.cancelled = kept.ok, kept.failed, kept.cancelled
+            one.rows, one.seconds, one.buckets = kept.rows, kept.seconds, list(kept.buckets)
+        for entry in (*self.table, *self._uncounted.values()):
+            found[entry.kind].add(entry)
+        return found
 
-    def count_error(self, kind: KindStatistics, error: BaseException) -> None:
-        """A statement of that kind failed."""
+    def _dropped(self, entry: StatementEntry) -> None:
+        self._kinds[entry.kind].add(entry)
+
+    def entry(self, text: str, session: TransactionBlock) -> StatementEntry:
+        """Where runs of a text are counted that comes first in a session."""
+        name = kind_of(text)
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = KindStatistics()
+        if self.table.most:
+            role, database = session.effective_role, session.identity.database
+            return self.table.entry(text, database, role.key, role.name, session.catalog, name, kind.buckets)
+        entry = self._uncounted.get(name)
+        if entry is None:
+            entry = self._uncounted[name] = StatementEntry("", "", "", 0, "", name, kind.buckets)
+        return entry
+
+    def count_error(self, entry: StatementEntry, error: BaseException) -> None:
+        """A statement failed."""
+        kind = self._kinds[entry.kind]
         state = getattr(error, "sqlstate", None) or "XX000"
         if state == _CANCELLED:
             kind.cancelled += 1
@@ -159,30 +178,22 @@ class SessionStatements:
         self._session = session
         self._settings = session.settings
         self._waits = session.waits
-        self._role: EffectiveRole | None = None
-        self._path: object = None
-        self._generation = -1
-        self._known: dict[str, _Known] = {}
+        self._seen: tuple[EffectiveRole, tuple[str, ...], int] | None = None
+        self._revision = self._generation = -1
+        self._entries: dict[str, StatementEntry] = {}
         self._chars = 0  # of the texts there
         self._lock_s = self._log_s = self._worker_s = 0.0
-        self._questions = 0
+        self._questions = self._changes = 0
 
     def observe(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
         """A statement ended, after so long, with so many rows (-1: it has none to count) or an error."""
-        if (
-            self._generation != self._table.generation
-            or self._session.effective_role is not self._role
-            or self._settings.path is not self._path
-        ):
+        if self._settings.revision != self._revision or self._table.generation != self._generation:
             self._look_again()
-        known = self._known.get(text)
-        if known is None:
-            known = self._know(text)
-        kind, entry = known.kind, known.entry
-        kind.seconds += seconds
-        kind.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+        entry = self._entries.get(text)
+        if entry is None:
+            entry = self._know(text)
+        entry.buckets[bisect_left(BUCKETS_S, seconds)] += 1
         if error is None:
-            kind.ok += 1
             entry.calls += 1
             entry.total_s += seconds
             entry.squares += seconds * seconds
@@ -192,64 +203,54 @@ class SessionStatements:
             if seconds < least_s:
                 entry.least_s = seconds
             if rows > 0:
-                kind.rows += rows
                 entry.rows += rows
         else:
             entry.errors += 1
-            self._statistics.count_error(kind, error)
-        waits = self._waits
-        if waits.log_s != self._log_s:
-            entry.log_s += waits.log_s - self._log_s
-            self._log_s = waits.log_s
-        if waits.lock_s != self._lock_s:
-            entry.lock_s += waits.lock_s - self._lock_s
-            self._lock_s = waits.lock_s
-        if waits.questions != self._questions:
-            self._count_questions(entry)
+            entry.failed_s += seconds
+            self._statistics.count_error(entry, error)
+        if self._waits.changes != self._changes:
+            self._count_waits(entry)
         if seconds >= self._statistics.threshold_s:
             plan = self._plan(text)
             if plan:
                 self._table.keep_plan(entry, plan)
             self._statistics.log_slow(text, seconds, rows, error, plan)
 
-    def _count_questions(self, entry: StatementEntry) -> None:
-        """The columnar engine ran a part of the statement, and a worker process was perhaps waited for."""
+    def _count_waits(self, entry: StatementEntry) -> None:
+        """The statement has waited, or the columnar engine had a part in it."""
         waits = self._waits
-        self._questions = waits.questions
-        entry.columnar += 1
-        entry.worker_s += waits.worker_s - self._worker_s
-        self._worker_s = waits.worker_s
+        self._changes = waits.changes
+        entry.log_s += waits.log_s - self._log_s
+        entry.lock_s += waits.lock_s - self._lock_s
+        self._log_s, self._lock_s = waits.log_s, waits.lock_s
+        if waits.questions != self._questions:
+            self._questions = waits.questions
+            entry.columnar += 1
+            entry.worker_s += waits.worker_s - self._worker_s
+            self._worker_s = waits.worker_s
 
     def _look_again(self) -> None:
-        """The role or the path are others, or entries have gone."""
-        self._generation = self._table.generation
-        self._role, self._path = self._session.effective_role, self._settings.path
-        self._known = {}
-        self._chars = 0
+        """A setting is another, or entries have gone."""
+        self._revision, self._generation = self._settings.revision, self._table.generation
+        seen = self._session.effective_role, self._settings.path, self._generation
+        if seen != self._seen:
+            self._seen = seen
+            self._entries, self._chars = {}, 0
 
-    def _know(self, text: str) -> _Known:
-        """Where runs of a text are counted that comes first."""
-        kind = self._statistics.kind(text)
-        table, session = self._table, self._session
-        if not table.most:
-            known = _Known(kind, StatementEntry("", "", "", 0, ""))
-        else:
-            role, database = session.effective_role, session.identity.database
-            entry = table.entry(text, database, role.key, role.name, session.catalog)
-            if not entry.plan:
-                plan = self._plan(text)
-                if plan:
-                    table.keep_plan(entry, plan)
-            known = _Known(kind, entry)
-            if self._generation != table.generation:
-                return known
-        if len(text) <= _REMEMBERED_CHARS:
-            if len(self._known) >= _REMEMBERED_TEXTS or self._chars + len(text) > _REMEMBERED_CHARS:
-                self._known.clear()
-                self._chars = 0
-            self._known[text] = known
+    def _know(self, text: str) -> StatementEntry:
+        """The entry of a text that comes first."""
+        statistics = self._statistics
+        entry = statistics.entry(text, self._session)
+        if not entry.plan and statistics.table.most:
+            plan = self._plan(text)
+            if plan:
+                statistics.table.keep_plan(entry, plan)
+        if len(text) <= _REMEMBERED_CHARS and self._table.generation == self._generation:
+            if len(self._entries) >= _REMEMBERED_TEXTS or self._chars + len(text) > _REMEMBERED_CHARS:
+                self._entries, self._chars = {}, 0
+            self._entries[text] = entry
             self._chars += len(text)
-        return known
+        return entry
 
     def _plan(self, text: str) -> list[str]:
         """What EXPLAIN says of a text's newest plan; nothing where there is none any more."""

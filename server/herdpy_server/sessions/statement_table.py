@@ -12,7 +12,7 @@ were least used go when there are too many, or their texts are too long together
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,9 +36,11 @@ class StatementEntry:
 
     Attributes:
         user_key, user_name: the role whose rights counted.
-        database: the tablespace.
+        database: the tablespace. ``kind``: the statement's first word, one of a few.
+        buckets: of the latency histogram that all entries of the kind share.
         calls, errors: runs that ended well, and the others; ``rows`` were returned or changed.
         total_s, squares, least_s, most_s: of runs that ended well: sum, sum of squares, the least, the most.
+        failed_s: of the runs that failed.
         lock_s, log_s, worker_s: of all runs, the time spent waiting: for locks and memory, for the log
             (room in it, and what was written or read to be durable), for a worker process.
         columnar: how many runs the columnar engine had a part in.
@@ -47,11 +49,24 @@ class StatementEntry:
     """
 
     __slots__ = (
-        "calls", "columnar", "database", "errors", "least_s", "lock_s", "log_s", "most_s", "plan", "query_id",
-        "rows", "seen_calls", "squares", "text", "total_s", "used", "user_key", "user_name", "worker_s",
+        "buckets", "calls", "columnar", "database", "errors", "failed_s", "kind", "least_s", "lock_s",
+        "log_s", "most_s", "plan", "query_id", "rows", "seen_calls", "squares", "text", "total_s", "used",
+        "user_key", "user_name", "worker_s",
     )  # fmt: skip
 
-    def __init__(self, database: str, user_key: str, user_name: str, query_id: int, text: str) -> None:
+    def __init__(
+        self,
+        database: str,
+        user_key: str,
+        user_name: str,
+        query_id: int,
+        text: str,
+        kind: str,
+        buckets: list[int],
+    ) -> None:
+        self.kind = kind
+        self.buckets = buckets
+        self.failed_s = 0.0
         self.database = database
         self.user_key = user_key
         self.user_name = user_name
@@ -122,6 +137,7 @@ class StatementTable:
         generation: another one after entries have gone: observers look theirs up again.
         dealloc: how often the least used went.
         reset_us: since when is counted, microseconds since 1970 UTC.
+        on_drop: called for each entry that goes.
     """
 
     def __init__(self, most: int = DEFAULT_ENTRIES, most_bytes: int = DEFAULT_BYTES) -> None:
@@ -130,6 +146,7 @@ class StatementTable:
         self.generation = 0
         self.dealloc = 0
         self.reset_us = time.time_ns() // 1000
+        self.on_drop: Callable[[StatementEntry], object] = lambda _entry: None
         self._bytes = 0
         self._entries: dict[tuple[str, str, int], StatementEntry] = {}
 
@@ -152,19 +169,28 @@ class StatementTable:
         return self._bytes
 
     def entry(
-        self, text: str, database: str, user_key: str, user_name: str, catalog: Catalog
+        self,
+        text: str,
+        database: str,
+        user_key: str,
+        user_name: str,
+        catalog: Catalog,
+        kind: str = "OTHER",
+        buckets: list[int] | None = None,
     ) -> StatementEntry:
         """The entry of a text, which is normalised for it.
 
         Args:
             user_key, user_name: the role that counts. catalog: along its path names are looked up.
+            kind, buckets: of a new entry, see ``StatementEntry``.
         """
         found = normalised(without_passwords(text))
         query_id = _query_id(found, catalog)
         key = (database, user_key, query_id)
         entry = self._entries.get(key)
         if entry is None:
-            entry = StatementEntry(database, user_key, user_name, query_id, _short(found.text))
+            shown = _short(found.text)
+            entry = StatementEntry(database, user_key, user_name, query_id, shown, kind, buckets or [])
             self._entries[key] = entry
             self._bytes += len(entry.text)
             if len(self._entries) > self.most or self._bytes > self.most_bytes:
@@ -191,18 +217,23 @@ class StatementTable:
             is_enough = len(self._entries) < self.most and self._bytes <= self.most_bytes * 0.95
             if gone >= at_least and is_enough:
                 break
-            del self._entries[key]
-            self._bytes -= len(entry.text) + len(entry.plan)
+            self._drop(key, entry)
         if newest is not None:
             newest.used = 1.0
         self.dealloc += 1
         self.generation += 1
 
+    def _drop(self, key: tuple[str, str, int], entry: StatementEntry) -> None:
+        del self._entries[key]
+        self._bytes -= len(entry.text) + len(entry.plan)
+        self.on_drop(entry)
+
     def reset(self, user_key: str | None, database: str | None, query_id: int) -> None:
         """Forget entries: those of a role's key (None: all), of a tablespace (None), with an id (0: all)."""
         if user_key is None and database is None and not query_id:
-            self._entries.clear()
-            self._bytes = self.dealloc = 0
+            for key, entry in list(self._entries.items()):
+                self._drop(key, entry)
+            self.dealloc = 0
             self.reset_us = time.time_ns() // 1000
         else:
             for key, entry in list(self._entries.items()):
@@ -211,13 +242,15 @@ class StatementTable:
                     and (database is None or key[0] == database)
                     and (not query_id or key[2] == query_id)
                 ):
-                    del self._entries[key]
-                    self._bytes -= len(entry.text) + len(entry.plan)
+                    self._drop(key, entry)
         self.generation += 1
+
+    def __iter__(self) -> Iterator[StatementEntry]:
+        return iter(list(self._entries.values()))
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
         """Of herdpy.statements."""
-        for entry in list(self._entries.values()):
+        for entry in self:
             yield entry.row()
 
 

@@ -104,7 +104,7 @@ class StatementWaits:
         is_closed: the session has ended, or is about to.
         lock_s, log_s, worker_s: how long its statements have waited in all: for locks and memory, for the log
             (room in it, and what they wrote or read to be durable), for a worker process.
-        questions: how many the columnar engine got.
+        questions: how many the columnar engine got. ``changes``: rises whenever one of these numbers does.
         log_since_s: since when the running statement waits for the log, by ``perf_counter``; 0.0: not at all.
         lock_wait: what it waits for of another transaction; None: nothing.
         working: the newest transaction in which a statement worked while other sessions had turns; None:
@@ -121,7 +121,7 @@ class StatementWaits:
         self._interrupt: Interrupt | None = None
         self._waiting: Wait[object] | None = None
         self.lock_s = self.log_s = self.worker_s = 0.0
-        self.questions = 0
+        self.questions = self.changes = 0
         self.log_since_s = 0.0
         self.lock_wait: Wait[object] | None = None
         self.working: Transaction | None = None
@@ -155,12 +155,14 @@ class StatementWaits:
         """What the running statement has waited for since ``log_since_s`` is durable, or lost."""
         self.log_s += perf_counter() - self.log_since_s
         self.log_since_s = 0.0
+        self.changes += 1
 
     @contextlib.contextmanager
     def interruptible(self, interrupt: Interrupt) -> Iterator[None]:
         """Within the block ``interrupt`` is what a cancelled statement, or one out of time, is ended by."""
         self._interrupt = interrupt
         self.questions += 1
+        self.changes += 1
         try:
             self.deadline.check()  # it may have been cancelled when there was nothing to interrupt
             with self.deadline.alarm(partial(self._stop, interrupt)):
@@ -217,6 +219,7 @@ class StatementWaits:
         finally:
             self.lock_wait = None
             self.lock_s += perf_counter() - began_s
+            self.changes += 1
             if lock_wait is not None:
                 lock_wait.stop()
             if self.advisory is not None:
@@ -252,6 +255,7 @@ class StatementWaits:
                 await self.until(self._tablespace.room())
         finally:
             self.log_s += perf_counter() - began_s
+            self.changes += 1
 
     async def log_room(self) -> None:
         """Wait until the log takes a commit; in the same turn it takes one. Errors end the waiting."""
@@ -261,6 +265,7 @@ class StatementWaits:
                 await self.until(self._tablespace.log_room())
         finally:
             self.log_s += perf_counter() - began_s
+            self.changes += 1
 
     def end(self, error: SqlError) -> None:
         """End the running statement with ``error``; from any thread."""

@@ -47,6 +47,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.cluster.errors import NodeIdInUseError
+    from herdpy_server.console import Console
     from herdpy_server.http.page import Application
     from herdpy_server.process.member import Member
 
@@ -88,6 +89,7 @@ class ServerProcess:
         self._archiver: LogArchiver | None = None
         self._backups: BackupSchedule | None = None
         self._member: Member | None = None
+        self._console: Console | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
         self._apply(self.config)
@@ -158,7 +160,8 @@ class ServerProcess:
     def _make_console(self, node: ServedNode, context: PgContext, control: ProcessNode) -> Application:
         from herdpy_server.console import Console, ConsoleParts  # a server that nobody looks at does without
 
-        return Console(ConsoleParts(context, node, control, lambda: self.config))
+        self._console = Console(ConsoleParts(context, node, control, lambda: self.config))
+        return self._console
 
     async def _serve_grpc(
         self, config: ServerConfig, node: ServedNode, context: PgContext, control: ProcessNode
@@ -240,6 +243,9 @@ class ServerProcess:
         self.status.phase = Phase.STOPPING
         notify("STOPPING=1")
         front_ends, self._front_ends = self._front_ends, []
+        self._page.make_console = None
+        if self._console is not None:
+            await self._console.close()
         await asyncio.gather(*[self._close(one) for _name, one in front_ends])
         publishing, self._publishing = self._publishing, None
         if publishing is not None:

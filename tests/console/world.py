@@ -47,13 +47,24 @@ class ConsoleWorld:
 
     classes = frozenset({"login", "role", "ddl"})
 
-    def __init__(self, path: Path, rules: Sequence[HostRule] | None = None, **console: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rules: Sequence[HostRule] | None = None,
+        *,
+        audit: dict[str, Any] | None = None,
+        backup: dict[str, Any] | None = None,
+        **console: Any,
+    ) -> None:
+        """``audit``, ``backup``, ``console``: what is set in these sections of the configuration."""
         self.loop = asyncio.new_event_loop()
         self.events: list[tuple[str, str, dict[str, object]]] = []
         config = ServerConfig()
         self.config = msgspec.structs.replace(
             config,
             console=msgspec.structs.replace(config.console, **console),
+            audit=msgspec.structs.replace(config.audit, **audit or {}),
+            backup=msgspec.structs.replace(config.backup, **backup or {}),
             authentication=config.authentication
             if rules is None
             else AuthenticationSection(rules=tuple(rules)),
@@ -101,6 +112,7 @@ class ConsoleWorld:
         return ConsoleBrowser(self, address, origin)
 
     def close(self) -> None:
+        self.run(self.console.close())
         self.run(self.database.close())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()

@@ -9,6 +9,7 @@ rendering      templates, and their filters
 static_files   scripts and styles
 gateway        statements of pages, run with the rights of their role
 visit          one request of a page, as the page sees it
+jobs           what goes on besides requests
 pages          the pages, a module each; ``pages.PAGES`` lists them
 """
 

@@ -20,6 +20,7 @@ from starlette.routing import Route, Router
 from herdpy_server.console import guard
 from herdpy_server.console.authentication import ConsoleAuthentication, PasswordRefusedError, Visitor
 from herdpy_server.console.gateway import ConsoleGateway
+from herdpy_server.console.jobs import ConsoleJobs
 from herdpy_server.console.logins import Login, Logins
 from herdpy_server.console.pages import PAGES
 from herdpy_server.console.parts import ConsoleParts
@@ -57,7 +58,7 @@ class Console:
     """The application.
 
     Attributes:
-        logins: those there are.
+        logins: those there are. ``jobs``: what goes on besides requests.
     """
 
     def __init__(self, parts: ConsoleParts) -> None:
@@ -69,7 +70,9 @@ class Console:
         self._authentication = ConsoleAuthentication(
             parts.context, allow_plain_password=given.allow_plain_password
         )
-        self._surroundings = Surroundings(parts, ConsoleGateway(parts.context, given), environment(), PAGES)
+        self.jobs = ConsoleJobs()
+        gateway = ConsoleGateway(parts.context, given)
+        self._surroundings = Surroundings(parts, gateway, self.jobs, environment(), PAGES)
         self._static = StaticFiles()
         self._router = Router(self._routes())
 
@@ -89,6 +92,10 @@ class Console:
                 for route in page.routes
             ],
         ]
+
+    async def close(self) -> None:
+        """End what goes on besides requests."""
+        await self.jobs.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request (ASGI 3)."""

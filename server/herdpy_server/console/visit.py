@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from herdpy_server.console.authentication import Visitor
     from herdpy_server.console.gateway import ConsoleGateway, PageSession
+    from herdpy_server.console.jobs import ConsoleJobs
     from herdpy_server.console.logins import Login
     from herdpy_server.console.parts import ConsoleParts
 
@@ -74,6 +75,7 @@ class Visit:
         login, visitor: of which role, and where from.
         is_superuser: whether the role is one, or is no role and may do everything.
         page: whose route it is.
+        jobs: what goes on besides.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Visit:
         self.page = page
         self.parts = surroundings.parts
         self.is_superuser = self.parts.context.registry.effective_roles.of_name(login.user).is_superuser
+        self.jobs = surroundings.jobs
         self._surroundings = surroundings
 
     @asynccontextmanager
@@ -110,6 +113,16 @@ class Visit:
     async def form(self) -> Mapping[str, str]:
         """What a form has sent; of a name that is there twice the last."""
         return await read_form(self.request)
+
+    def record_call(self, what: str, **fields: str) -> None:
+        """Have the audit log say that something is done here that is no statement.
+
+        SqlError 58030: it cannot be recorded, so it may not be done.
+        """
+        auditor = self.parts.context.registry.auditor
+        if auditor is not None:
+            given = {"user": self.login.user, "address": self.visitor.address, "door": "console"}
+            auditor.event("call", "call", {**given, "service": what, **fields})
 
     # Answers.
 
@@ -152,6 +165,7 @@ class Surroundings:
 
     parts: ConsoleParts
     gateway: ConsoleGateway
+    jobs: ConsoleJobs
     templates: Environment
     pages: Sequence[ConsolePage]
 

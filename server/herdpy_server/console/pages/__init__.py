@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_server.console.pages import cluster
+from herdpy_server.console.pages import audit, backups, cluster, jobs, tablespaces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from herdpy_server.console.visit import ConsolePage
 
-PAGES: Sequence[ConsolePage] = (cluster.PAGE,)
+PAGES: Sequence[ConsolePage] = (
+    cluster.PAGE,
+    tablespaces.PAGE,
+    backups.PAGE,
+    jobs.PAGE,
+    audit.PAGE,
+)

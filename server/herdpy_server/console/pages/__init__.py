@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_server.console.pages import audit, backups, cluster, jobs, tablespaces
+from herdpy_server.console.pages import (
+    audit,
+    backups,
+    cluster,
+    editor,
+    jobs,
+    sessions,
+    statements,
+    tables,
+    tablespaces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +27,11 @@ if TYPE_CHECKING:
 PAGES: Sequence[ConsolePage] = (
     cluster.PAGE,
     tablespaces.PAGE,
+    sessions.PAGE,
+    statements.PAGE,
     backups.PAGE,
     jobs.PAGE,
     audit.PAGE,
+    editor.PAGE,
+    tables.PAGE,
 )

@@ -4,7 +4,9 @@
 // Pages that nobody looks at ask for nothing.
 document.addEventListener("htmx:beforeRequest", (event) => {
   const live = event.detail.requestConfig?.headers?.["X-Console-Live"];
-  if (live && document.hidden) event.preventDefault();
+  // Nor does a part in which a question is open: it would be taken away from under the answer.
+  const isAsking = () => event.detail.target?.querySelector("details.confirm[open]");
+  if (live && (document.hidden || isAsking())) event.preventDefault();
 });
 
 // A part that is replaced keeps how far it was scrolled, what was unfolded, and the focus.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import contextvars
 import functools
 import itertools
 import os
@@ -43,7 +44,7 @@ class WorkerCall:
         is_over: whether the call has returned or raised, as the loop knows.
     """
 
-    __slots__ = ("_arguments", "_function", "_loop", "_over", "answer", "is_over")
+    __slots__ = ("_arguments", "_context", "_function", "_loop", "_over", "answer", "is_over")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], arguments: tuple[Any, ...]
@@ -51,6 +52,7 @@ class WorkerCall:
         self._loop = loop
         self._function = function
         self._arguments = arguments
+        self._context: contextvars.Context | None = contextvars.copy_context()  # a trace's span is in there
         self._over: threading.Event | None = None
         self.answer: asyncio.Future[Any] = loop.create_future()
         self.is_over = False
@@ -66,10 +68,10 @@ class WorkerCall:
 
     def _made(self) -> tuple[Any, BaseException | None]:
         """What the call returns or raises; what it was made with is let go before that."""
-        function, arguments = self._function, self._arguments
-        self._function, self._arguments = _made_already, ()
+        function, arguments, context = self._function, self._arguments, self._context
+        self._function, self._arguments, self._context = _made_already, (), None
         try:
-            return function(*arguments), None
+            return function(*arguments) if context is None else context.run(function, *arguments), None
         except BaseException as raised:  # noqa: BLE001 - it is raised again where the answer is awaited
             return None, raised
 

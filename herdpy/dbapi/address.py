@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi import options as known
-from herdpy.dbapi import url
+from herdpy.dbapi import traced, url
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.errors import InterfaceError
 from herdpy.distribution import install_line
@@ -106,6 +106,7 @@ class DirectoryAddress:
         create: make it when it is missing.
         session: settings of each session, by name.
         database: settings of the database.
+        trace: as of ``herdpy.dbapi.traced``.
     """
 
     path: str
@@ -113,6 +114,7 @@ class DirectoryAddress:
     create: bool
     session: Mapping[str, str] = field(default_factory=dict)
     database: Mapping[str, int | float] = field(default_factory=dict)
+    trace: str = "auto"
 
     @property
     def name(self) -> str:
@@ -179,7 +181,19 @@ def open_link(address: DirectoryAddress | ServersAddress) -> Link:
     if isinstance(address, ServersAddress):
         from herdpy.dbapi.remote.link import open_link as open_remote
 
-        return open_remote(address.options, autocommit=address.autocommit)
+        options = address.options
+        traces = traced.is_wanted(options.trace, of_servers=True)
+        remote = open_remote(options, autocommit=address.autocommit)
+        if not traces:
+            return remote
+        place = options.hosts[0] if len(options.hosts) == 1 else None
+        return traced.TracedLink(remote, options.database or "", place, remote.trace_as)
+    traces = traced.is_wanted(address.trace, of_servers=False)
+    link = _open_directory(address)
+    return traced.TracedLink(link, address.name, None, None) if traces else link
+
+
+def _open_directory(address: DirectoryAddress) -> Link:
     from herdpy.dbapi import embedded
 
     link = embedded.open_link(
@@ -218,5 +232,6 @@ def _directory(
             found[name] = option.read(value)
         else:
             raise InterfaceError(f"option {name} is for servers, not for a database in a directory")
+    trace = found.pop("trace", "auto")
     session = {known.SETTINGS.get(name, name): value for name, value in found.items()}
-    return DirectoryAddress(path, autocommit, create, session, database)
+    return DirectoryAddress(path, autocommit, create, session, database, trace)

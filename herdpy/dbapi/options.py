@@ -208,6 +208,8 @@ OPTIONS = _options(
     Option("keepalives_count", _libpq_number, "how many may be lost"),
     Option("tcp_user_timeout", _libpq_number, "milliseconds until data that is not acknowledged breaks the"
     " connection"),
+    Option("trace", one_of("auto", "on", "off"), "whether statements are spans of OpenTelemetry; auto: on"
+           " servers, where the program has loaded its SDK", directories=True, variable="HERDPY_TRACE"),
     Option("zookeeper_tls", options.boolean, "herdpy+zk: ZooKeeper's servers use TLS"),
     Option("zookeeper_ca", _file, "the CAs of their certificates (PEM)"),
     Option("zookeeper_cert", _file, "the certificate that is shown to them (PEM)"),
@@ -292,6 +294,7 @@ class RemoteOptions:
         settings: SET at the beginning of each session, by name.
         libpq: passed on to libpq.
         ledgers_root: the znode of BookKeeper's metadata, which readers of the log need.
+        trace: as of ``herdpy.dbapi.traced``.
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -307,6 +310,7 @@ class RemoteOptions:
     libpq: Mapping[str, str] = field(default_factory=dict, repr=False)
     zookeeper: ZooKeeper | None = None
     ledgers_root: str | None = None
+    trace: str = "auto"
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mypy_extensions import mypyc_attr
 
@@ -72,6 +72,45 @@ class LastWait(Wait[object]):
         return self._append.result()
 
 
+class EntryWatch(Protocol):
+    """Of one entry on its way to bookies, in the order of these methods."""
+
+    def sent(self, lsn: LSN, size_bytes: int) -> None:
+        """It goes out now, with so many bytes."""
+
+    def answered(self, bookie_id: str, status: int) -> None:
+        """A bookie has answered; status 0: it has the entry. Once for each bookie, in any order."""
+
+    def confirmed(self) -> None:
+        """Enough bookies have it, and all before it: it is applied now."""
+
+    def applied(self) -> None:
+        """It is applied, and its commits are answered next."""
+
+
+class LogWatch(Protocol):
+    """Looks on while entries of a log are written: for traces, which no log needs.
+
+    A log has no watch unless it is given one (``CommitLog.look_on``), and then calls it once an entry. A call
+    is over when it returns: it raises nothing, and it does not keep a log waiting.
+    """
+
+    def entry(self, appends: Sequence[Append]) -> EntryWatch | None:
+        """These take effect with an entry that is about to be sent; None: nobody looks. On the loop."""
+
+    def writing(self, appends: Sequence[Append]) -> None:
+        """A group is about to be written to a file and synced; in whichever thread writes."""
+
+    def written(self, appends: Sequence[Append]) -> None:
+        """It is durable; in the same thread."""
+
+    def applied(self, appends: Sequence[Append]) -> None:
+        """It is applied; where the log acknowledges."""
+
+    def failed(self, appends: Sequence[Append]) -> None:
+        """A group was not written; where the log acknowledges."""
+
+
 #: Called with appends in log order, before they are resolved. The error is None when they are
 #: durable. It runs in whichever thread flushes; it must not block on an append of the same log.
 Acknowledge = Callable[[Sequence[Append], "LogError | None"], None]
@@ -97,7 +136,10 @@ class LogSettings:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CommitLog(ABC):
-    """One tablespace's log. All methods may be called from any thread."""
+    """One tablespace's log. All methods may be called from any thread, but for ``look_on``."""
+
+    def look_on(self, watch: LogWatch) -> None:  # noqa: B027 - most logs write nothing
+        """From now on ``watch`` is called for what is written, before anything is appended that it is for."""
 
     @abstractmethod
     def append(self, transaction: LoggedTransaction) -> Append:

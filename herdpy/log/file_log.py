@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
-from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings, LogWatch
 from herdpy.log.entry import LogEntry, LoggedTransaction, encode_entry, encode_part, fits, pack
 from herdpy.log.errors import LogClosedError, LogError, LogFullError, LogWriteError, Outcome
 from herdpy.log.file_ledger import (
@@ -127,6 +127,11 @@ class FileLog(CommitLog):
             self._group = DeliveredCommit(self._write, acknowledge, limit, loop, _LoopWrites(self))
         if read_only:
             self._group.refuse(LogClosedError("the log was opened for reading only"))
+
+    def look_on(self, watch: LogWatch) -> None:
+        """See CommitLog; a log of threads is not looked at."""
+        if isinstance(self._group, DeliveredCommit):
+            self._group.watch = watch
 
     @property
     def failure(self) -> LogError | None:

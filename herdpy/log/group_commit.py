@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from herdpy.log.commit_log import Acknowledge, Append
+from herdpy.log.commit_log import Acknowledge, Append, LogWatch
 from herdpy.log.entry import Body, LoggedTransaction
 from herdpy.log.errors import LogClosedError, LogError, LogFencedError, LogWriteError
 from herdpy.log.wait import Wait, open_gate, pass_gate
@@ -322,7 +322,11 @@ class LoopWriting(Protocol):
 
 
 class DeliveredCommit(GroupCommit):
-    """A queue of appends with a flusher thread, which starts with the first that is waited for."""
+    """A queue of appends with a flusher thread, which starts with the first that is waited for.
+
+    Attributes:
+        watch: is called for each group, if there is one.
+    """
 
     def __init__(
         self,
@@ -336,6 +340,7 @@ class DeliveredCommit(GroupCommit):
         super().__init__(write, acknowledge, max_group_bytes)
         self._loop = loop
         self._here = here
+        self.watch: LogWatch | None = None
         self._broken: LogError | None = None
         self._stopped = False
         self._passes = 0  # that the group has gathered for
@@ -396,8 +401,13 @@ class DeliveredCommit(GroupCommit):
 
     def _attempt(self, group: list[QueuedAppend]) -> partial[None]:
         """Write a group; what the loop is to do then."""
+        watch = self.watch
         try:
+            if watch is not None:
+                watch.writing(group)
             self._write(group)
+            if watch is not None:
+                watch.written(group)
         except LogError as failure:
             return partial(self._failed, group, failure)
         except BaseException as error:  # noqa: BLE001 - the appends carry it
@@ -463,11 +473,15 @@ class DeliveredCommit(GroupCommit):
         except BaseException as error:
             self._broke(group, error)
             raise
+        if self.watch is not None:
+            self.watch.applied(group)
         self._delivered(group)
         for append in group:
             append.resolve(append.lsn)  # type: ignore[arg-type]
 
     def _failed(self, group: list[QueuedAppend], error: LogError) -> None:
+        if self.watch is not None:
+            self.watch.failed(group)
         try:
             self._fail_group(group, error)
         except BaseException as failure:

@@ -16,6 +16,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -44,18 +45,23 @@ from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
+from herdpy_sql.system.state import DATABASE
 
 if TYPE_CHECKING:
     from herdpy_server.cluster.errors import NodeIdInUseError
     from herdpy_server.console import Console
     from herdpy_server.http.page import Application
     from herdpy_server.process.member import Member
+    from herdpy_server.process.tracing import ServerTracing
 
 logger = logging.getLogger("herdpy.server")
 
 _FAILED = 1
 _OTHER_DESCRIPTORS = 256
 """Descriptors for files of the store and the log and whatever else, besides sockets and workers."""
+_LAST_SPANS_S = 2.0
+"""How long the end waits for the collector of traces."""
+_HOST = gethostname()
 _LAST_ARCHIVE_S = 5.0
 """How long the end waits for the archive of what was written last."""
 _DESCRIPTORS_OF_A_WORKER = 6  # three, and there may be twice as many while clients do not read
@@ -90,6 +96,7 @@ class ServerProcess:
         self._backups: BackupSchedule | None = None
         self._member: Member | None = None
         self._console: Console | None = None
+        self._tracing: ServerTracing | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
         self._apply(self.config)
@@ -117,6 +124,7 @@ class ServerProcess:
     async def _start(self) -> None:
         config = self.config
         _raise_descriptor_limit(config.postgres.max_connections, config.workers.maximum)
+        self._trace(config)
         if config.http.enabled:
             await self._listen(
                 "http", config, lambda: self._page.start(config.http.address, config.http.port)
@@ -139,6 +147,8 @@ class ServerProcess:
         placements.served.start_archive()
         self._backups = self.metrics.backups = placements.served.schedule
         self._backups.start()
+        if self._tracing is not None:
+            database.log.look_on(self._tracing.of_log(f"{_HOST}:{database.path}", DATABASE))
         node = ServedNode(database.path, database.driver, placements)
         await self._serve(config, node, PostgresFrontEnd(config, node, RoleStore(RoleFile(database.path))))
 
@@ -146,6 +156,8 @@ class ServerProcess:
         """Let clients in; the port of gRPC, None when there is none."""
         self.metrics.registry = registry = postgres.server.registry
         registry.statements = self.statements.table
+        if self._tracing is not None:
+            postgres.server.context.tracer = self._tracing.statements
         self._page.node = node
         await self._listen("postgres", config, postgres.start)
         self._front_ends.append(("postgres", postgres))
@@ -183,6 +195,8 @@ class ServerProcess:
         self._member = member = Member(config)
         cluster = member.cluster
         cluster.observer_of = self.statements.of_session
+        if self._tracing is not None:
+            cluster.tracer_of = self._tracing.of_tablespace
         cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
         postgres = PostgresFrontEnd(config, member.node, RoleStore(LoggedRoles(cluster)))
         registry = postgres.server.registry
@@ -201,6 +215,20 @@ class ServerProcess:
         if not refusal.cancelled():
             logger.critical("this node must end: %s", refusal.result())
             self._asked_to_end("another process has the node's id", fast=True)
+
+    def _trace(self, config: ServerConfig) -> None:
+        """Trace from now on, if the configuration says where spans are sent."""
+        if not config.tracing.endpoint:
+            return
+        from herdpy_server.process.tracing import ServerTracing  # a server that does not trace has none of it
+        from herdpy_server.tracing.exporter import TracingUnavailableError
+
+        try:
+            self._tracing = ServerTracing(config.tracing, __version__, config.cluster.node)
+        except TracingUnavailableError as error:
+            raise ServerStartError(str(error)) from error
+        self.metrics.tracing = self._tracing
+        self._tracing.start()
 
     async def _open(self) -> ServedDatabase:
         directory = Path(self.config.data.directory).absolute()
@@ -264,6 +292,9 @@ class ServerProcess:
             await member.close()
         await self._page.stop()
         self._delay.stop()
+        tracing, self._tracing = self._tracing, None
+        if tracing is not None:
+            await asyncio.get_running_loop().run_in_executor(None, tracing.stop, _LAST_SPANS_S)
         logger.info("stopped")
 
     async def _close(self, front_end: FrontEnd) -> None:

@@ -35,7 +35,7 @@ from herdpy.bookkeeper.wire.protocol import ReplyStatus
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
-    from herdpy.bookkeeper.bookie.pending import AnsweringBookie
+    from herdpy.bookkeeper.bookie.pending import AddReceiver, AnsweringBookie
 
 
 class Milestones:
@@ -190,8 +190,11 @@ class Pipeline:
                 return False
         return True
 
-    def push(self, add: Add) -> None:
-        """Take the next entry and hand it to the bookies of its write set that have not failed."""
+    def push(self, add: Add, watch: AddWatch | None = None) -> None:
+        """Take the next entry and hand it to the bookies of its write set that have not failed.
+
+        ``watch`` hears of their answers.
+        """
         turn = add.entry_id % self._ensemble_size
         add.targets = self._targets[turn]
         self.pending.append(add)
@@ -200,8 +203,9 @@ class Pipeline:
         self.in_flight_bytes += add.size_bytes
         self.carried = self.lac
         txn, frame = add.txn, add.frame
+        receiver: AddReceiver = add if watch is None else WatchedAdd(add, watch)
         for send in self._sends[turn]:
-            send(txn, frame, add)
+            send(txn, frame, receiver)
 
     def settle(self) -> None:
         """After one answer, or many of one bookie: see what they confirm, and who has waited for them."""
@@ -413,6 +417,30 @@ class Add:
                 unsettled[pipeline] = None
                 return
         pipeline.settle()
+
+
+class AddWatch(Protocol):
+    """Looks on while bookies answer; it raises nothing."""
+
+    def answered(self, bookie_id: str, status: int) -> None:
+        """A bookie has answered; status 0: it has the entry."""
+
+
+class WatchedAdd:
+    """An entry whose bookies' answers are looked at."""
+
+    __slots__ = ("_add", "_watch", "deadline_s", "size_bytes")
+
+    def __init__(self, add: Add, watch: AddWatch) -> None:
+        self._add = add
+        self._watch = watch
+        self.deadline_s = add.deadline_s
+        self.size_bytes = add.size_bytes
+
+    def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
+        """A bookie answered."""
+        self._watch.answered(bookie.id, status)
+        self._add.on_add_reply(bookie, status)
 
 
 class Resent:

@@ -38,7 +38,7 @@ from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, update
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.entries import AddEncoder
-from herdpy.bookkeeper.write.pipeline import Add, AppendSink, Pipeline, Room, restated
+from herdpy.bookkeeper.write.pipeline import Add, AddWatch, AppendSink, Pipeline, Room, restated
 from herdpy.bookkeeper.write.upkeep import ExplicitLac, Upkeep
 
 if TYPE_CHECKING:
@@ -229,9 +229,13 @@ class LedgerWriter:
         self.send(data, future)
         return future
 
-    def send(self, data: bytes, sink: AppendSink) -> None:
+    def send(self, data: bytes, sink: AppendSink, watch: AddWatch | None = None) -> None:
         """As ``append_nowait``, and ``sink`` gets the outcome: once, in the order of the entries, as soon
         as it is known, but never before this returns. The sink may append, and must not raise.
+
+        Args:
+            watch: is called with the answer of each bookie that the entry is sent to at first, not of those
+                that take the place of failed ones.
         """
         pipeline = self._pipeline
         size_bytes = len(data)
@@ -247,7 +251,7 @@ class LedgerWriter:
         txn = self._next_txn()
         frame = self._encode(txn, entry_id, pipeline.lac, length, data)
         pipeline.push(
-            Add(pipeline, entry_id, length, txn, frame, sink, self._now() + self._request_timeout_s)
+            Add(pipeline, entry_id, length, txn, frame, sink, self._now() + self._request_timeout_s), watch
         )
 
     def flush(self) -> None:

@@ -91,6 +91,10 @@ class RemoteLink:
         """Of its newest commit, as far as a server has reported it."""
         return self._connection.commit_position
 
+    def trace_as(self, traceparent: str) -> None:
+        """From now on what is sent says that it is part of this trace; "" of none."""
+        self._connection.limit.comment = f" /*traceparent='{traceparent}'*/" if traceparent else ""
+
     def commit(self) -> None:
         """Make the transaction's work last."""
         self._commits.commit()

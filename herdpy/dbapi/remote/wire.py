@@ -183,11 +183,13 @@ class StatementLimit:
 
     Attributes:
         is_up: a cancel of the statement was sent to the server.
+        comment: what is put behind the texts that are sent: the trace that they are part of; "": nothing.
     """
 
     def __init__(self) -> None:
         self.until: float | None = None  # on time.monotonic
         self.is_up = False
+        self.comment = ""
 
     def before(self, deadline: float) -> float:
         """The earlier one of the limit and ``deadline``."""
@@ -401,7 +403,8 @@ class Wire:
             ConnectionLostError: nobody knows how far it came.
         """
         pgconn = self.pgconn
-        if len(steps) == 1:
+        comment = self._limit.comment
+        if len(steps) == 1 and not comment:
             sql, params = steps[0]
             ready = self._prepared.ready(sql, params)
             if ready is not None:
@@ -410,7 +413,11 @@ class Wire:
         wanted: list[bool] = []  # whether a command's result is a step's
         fresh: list[Key] = []
         for sql, params in steps:
-            self._prepared.enqueue(commands, wanted, fresh, sql, params)
+            if comment:
+                _enqueue_once(pgconn, commands, sql + comment, params)
+                wanted.append(True)
+            else:
+                self._prepared.enqueue(commands, wanted, fresh, sql, params)
         commands.append(pgconn.pipeline_sync)
         with self._breaks():
             pgconn.enter_pipeline_mode()
@@ -478,7 +485,7 @@ class Wire:
         """Run a text of several statements by the simple query; the results, the last may be an error."""
         pgconn = self.pgconn
         with self._breaks():
-            pgconn.send_query(text.encode())
+            pgconn.send_query((text + self._limit.comment).encode())
             found: list[Any] = list(self._wait(generators.execute(pgconn), None))
             if found and found[-1].status in _COPIES:
                 raise ConnectionLostError(
@@ -490,7 +497,7 @@ class Wire:
         """Run COPY ... FROM STDIN with this data; its result, which may be an error."""
         pgconn = self.pgconn
         with self._breaks():
-            pgconn.send_query_params(sql.encode(), None)
+            pgconn.send_query_params((sql + self._limit.comment).encode(), None)
             (result, *_) = self._wait(generators.execute(pgconn), None)
             if result.status != pq.ExecStatus.COPY_IN:
                 return result
@@ -505,7 +512,7 @@ class Wire:
         """Run COPY ... TO STDOUT and give its data away; its result, which may be an error."""
         pgconn = self.pgconn
         with self._breaks():
-            pgconn.send_query_params(sql.encode(), None)
+            pgconn.send_query_params((sql + self._limit.comment).encode(), None)
             (result, *_) = self._wait(generators.execute(pgconn), None)
             if result.status != pq.ExecStatus.COPY_OUT:
                 return result
@@ -594,6 +601,12 @@ class Wire:
     def close(self) -> None:
         """Give the connection up."""
         self.pgconn.finish()
+
+
+def _enqueue_once(pgconn: Any, commands: deque[Callable[[], None]], text: str, params: Parameters) -> None:
+    """Add a statement whose text never comes again: it is not prepared, nor counted."""
+    data = text.encode()
+    commands.append(lambda: pgconn.send_query_params(data, params.values, params.types, params.formats))
 
 
 class _Breaks:

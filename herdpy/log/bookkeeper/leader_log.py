@@ -31,7 +31,7 @@ from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Send
 from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
-from herdpy.log.commit_log import Acknowledge, Append, CommitLog
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogWatch
 from herdpy.log.entry import LogEntry, LoggedTransaction
 from herdpy.log.errors import (
     LogBusyError,
@@ -221,6 +221,10 @@ class LeaderLog(LoopLog):
         """Why the log takes no more appends: it failed, was taken over, or closed. None: it takes them."""
         return self._refusal
 
+    def look_on(self, watch: LogWatch) -> None:
+        """See CommitLog."""
+        self._sender.watch = watch
+
     def append(self, transaction: LoggedTransaction) -> Append:
         """As ``CommitLog.append``; cheapest on the loop's thread.
 
@@ -275,12 +279,17 @@ class LeaderLog(LoopLog):
             self._lac, self._lac_crc = entry.lsn, entry.crc
             self._recent.add(entry.lsn, entry.data)
             appends = entry.appends
+            watch = entry.watch
+            if watch is not None:
+                watch.confirmed()
             if appends:
                 try:
                     self._acknowledger.acknowledge(appends, entry.lsn)
                 except BaseException as error:
                     self.lose(self._acknowledger.break_down(appends, error))
                     raise
+                if watch is not None:
+                    watch.applied()
                 for append in appends:
                     append.resolve(entry.lsn)
             self.counts.group(len(appends), entry.size_bytes, perf_counter() - entry.sent_s)

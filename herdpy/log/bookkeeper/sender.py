@@ -21,7 +21,7 @@ from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper.pacing import Pacing
 from herdpy.log.bookkeeper.recent_entries import RecentEntries
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.commit_log import Append
+from herdpy.log.commit_log import Append, EntryWatch, LogWatch
 from herdpy.log.entry import (
     FIRST,
     HEADER_BYTES,
@@ -59,9 +59,10 @@ class Outgoing:
         sent_s: when that was.
         data: the entry as it was sent, where it is small enough for ``RecentEntries``; else empty.
         done: whether the bookies have it.
+        watch: is called for what becomes of it, if there is one.
     """
 
-    __slots__ = ("appends", "crc", "data", "done", "lsn", "parts", "sent_s", "size_bytes")
+    __slots__ = ("appends", "crc", "data", "done", "lsn", "parts", "sent_s", "size_bytes", "watch")
 
     def __init__(self, parts: list[bytes], appends: list[LeaderAppend], size_bytes: int) -> None:
         self.parts = parts
@@ -72,6 +73,7 @@ class Outgoing:
         self.data = b""
         self.sent_s = 0.0
         self.done = False
+        self.watch: EntryWatch | None = None
 
 
 class _Stretch:
@@ -228,6 +230,7 @@ class Sender:
         last, crc: the last entry that was given a place.
         flights: entries sent and not acknowledged, in order.
         following: the writer of a ledger to go on with as soon as nothing is in flight.
+        watch: is called for each entry, if there is one.
     """
 
     def __init__(
@@ -252,6 +255,7 @@ class Sender:
         """
         self.writer: LedgerWriter | None = None
         self.following: LedgerWriter | None = None
+        self.watch: LogWatch | None = None
         self.last, self.crc = last, crc
         self.flights: deque[Outgoing] = deque()
         self._queue = queue
@@ -369,8 +373,12 @@ class Sender:
     def _send(self, writer: LedgerWriter, entry: Outgoing) -> None:
         lsn = LSN(writer.ledger_id, writer.last_add_pushed + 1)
         data, crc = encode_entry(lsn, self.last, self.crc, writer.last_add_confirmed, entry.parts)
+        if self.watch is not None:
+            entry.watch = self.watch.entry(entry.appends)
+            if entry.watch is not None:
+                entry.watch.sent(lsn, len(data))
         try:
-            writer.send(data, _Outcome(self, writer, entry))
+            writer.send(data, _Outcome(self, writer, entry), entry.watch)
         except BackPressureError:
             self._queue.put_back([entry])
             self._room = self._loop.create_task(self._wait_for_room(writer))

@@ -8,6 +8,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from herdpy.backup.errors import RepositoryError
 from herdpy.backup.repository import read_key
@@ -35,6 +36,7 @@ def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str],
         *_log_file(config, where),
         *_audit(config, where),
         *_backup(config, where),
+        *_tracing(config, where),
         *_cluster(config, where),
         *_zookeeper(config, where),
     ]
@@ -261,6 +263,26 @@ def listeners(config: ServerConfig) -> list[tuple[str, str, int]]:
     if config.grpc.enabled:
         found.append(("grpc", config.grpc.address, config.grpc.port))
     return found
+
+
+def _tracing(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
+    tracing = config.tracing
+    if not tracing.endpoint:
+        return
+    key = "tracing.endpoint"
+    try:
+        found = urlsplit(tracing.endpoint)
+        is_address = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        yield f"{where(key)}: {key}: {tracing.endpoint} is no URL with http:// or https://"
+    elif tracing.protocol == "http/protobuf" and found.path in ("", "/"):
+        complete = f"{tracing.endpoint.rstrip('/')}/v1/traces"
+        yield f"{where(key)}: {key}: of http/protobuf it has a path, as {complete}"
+    path = tracing.headers_file
+    if path and not os.access(path, os.R_OK):
+        yield f"{where('tracing.headers_file')}: tracing.headers_file: {path} cannot be read"
 
 
 def _log_file(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:

@@ -627,6 +627,41 @@ class AuditSection(Section, frozen=True, kw_only=True):
     )
 
 
+class TracingSection(Section, frozen=True, kw_only=True):
+    """Traces of statements, sent to a collector of OpenTelemetry. Off until an endpoint is given.
+
+    A client's decision counts for its statements; sample_ratio is for those that come without a context.
+    """
+
+    endpoint: Annotated[
+        str,
+        says(
+            'Where spans are sent: "http://127.0.0.1:4317" (gRPC), or'
+            ' "http://127.0.0.1:4318/v1/traces" (HTTP); empty: nothing is traced.'
+        ),
+    ] = ""
+    protocol: Annotated[Literal["grpc", "http/protobuf"], says("How they are sent.")] = "grpc"
+    headers_file: Annotated[
+        str,
+        says(
+            "A file with headers for the collector, one a line as name: value; readable by the server only."
+        ),
+    ] = ""
+    service_name: Annotated[str, says("The service that the spans name.")] = "herdpy"
+    sample_ratio: Annotated[
+        float,
+        Meta(ge=0.0, le=1.0, description="The share of statements without a context that is recorded."),
+    ] = 0.0
+    query_text: Annotated[
+        Literal["off", "without_constants", "full"],
+        says('What spans show of a statement\'s text; "full" has its constants too, but no passwords.'),
+    ] = "without_constants"
+    query_chars: Annotated[int, whole(0, 1_000_000, "How many characters of it.")] = 2000
+    queue: Annotated[
+        int, whole(16, 1_000_000, "Spans that wait for the collector; more are dropped, and counted.")
+    ] = 8192
+
+
 class ShutdownSection(Section, frozen=True, kw_only=True):
     """How the server ends."""
 
@@ -656,4 +691,5 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     logging: LoggingSection = field(default_factory=LoggingSection)
     statistics: StatisticsSection = field(default_factory=StatisticsSection)
     audit: AuditSection = field(default_factory=AuditSection)
+    tracing: TracingSection = field(default_factory=TracingSection)
     shutdown: ShutdownSection = field(default_factory=ShutdownSection)

@@ -7,13 +7,14 @@ labelled with the name of their tablespace.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar as PrometheusExemplar
 
 from herdpy.log.log_counts import GROUP_SIZES, SYNC_S
 from herdpy_server.http.status import Phase
@@ -24,6 +25,7 @@ from herdpy_sql.system.state import DATABASE
 if TYPE_CHECKING:
     from herdpy_server.backup.archiver import ArchiveStatus
     from herdpy_server.http.status import ServerMetrics
+    from herdpy_server.process.tracing import Exemplar, ServerTracing
     from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
     from herdpy_server.serving.node import TablespaceStatus
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_server.store.limits import Limit
+    from herdpy_server.tracing import SpanQueue
     from herdpy_server.workers.pool import WorkerPool
 
 
+_NO_TRACES: Mapping[int, Exemplar] = {}
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 _ROLES = (
     "leader",
@@ -143,11 +147,16 @@ def gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 
 def histogram(
-    name: str, text: str, bounds: Sequence[float], counts: Sequence[int], total: float
+    name: str,
+    text: str,
+    bounds: Sequence[float],
+    counts: Sequence[int],
+    total: float,
+    traces: Mapping[int, Exemplar] = _NO_TRACES,
 ) -> HistogramMetricFamily:
     """A histogram without labels; see :func:`add`."""
     family = HistogramMetricFamily(name, text, labels=[])
-    add(family, [], bounds, counts, total)
+    add(family, [], bounds, counts, total, traces)
     return family
 
 
@@ -157,6 +166,7 @@ def add(
     bounds: Sequence[float],
     counts: Sequence[int],
     total: float,
+    traces: Mapping[int, Exemplar] = _NO_TRACES,
 ) -> None:
     """Add one series to a histogram.
 
@@ -164,16 +174,20 @@ def add(
         bounds: the buckets' upper bounds.
         counts: how many fell into each bucket, and one more number for those above the last bound.
         total: the sum of what was observed.
+        traces: by buckets, a trace that was observed there. OpenMetrics shows it as an exemplar; Prometheus's
+            older text format has none.
     """
     running = 0
-    buckets: list[tuple[str, float]] = []
-    for bound, count in zip([*bounds, float("inf")], counts, strict=True):
+    buckets: list[tuple[str, float, PrometheusExemplar | None]] = []
+    for place, (bound, count) in enumerate(zip([*bounds, float("inf")], counts, strict=True)):
         running += count
-        buckets.append((f"{bound:.10g}" if bound != float("inf") else "+Inf", running))
-    family.add_metric(list(labels), buckets, sum_value=total)
+        trace = traces.get(place)
+        shown = None if trace is None else PrometheusExemplar({"trace_id": f"{trace[0]:032x}"}, *trace[1:])
+        buckets.append((f"{bound:.10g}" if bound != float("inf") else "+Inf", running, shown))
+    family.add_metric(list(labels), buckets, sum_value=total)  # type: ignore[arg-type]
 
 
-def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
+def replica_families(replicas: Sequence[Replica], tracing: ServerTracing | None) -> Iterator[Family]:
     """Every family, with the values of this moment."""
     statuses = [replica.served.status() for replica in replicas]
     role = GaugeMetricFamily(
@@ -200,10 +214,10 @@ def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
                 family.add_metric([replica.info.name], read(replica.opened))
         yield family
 
-    yield from _replica_logs(replicas)
+    yield from _replica_logs(replicas, tracing)
 
 
-def _replica_logs(replicas: Sequence[Replica]) -> Iterator[Family]:
+def _replica_logs(replicas: Sequence[Replica], tracing: ServerTracing | None) -> Iterator[Family]:
     """What the replicas have written to their logs while they led, and what is in the logs."""
     transactions = CounterMetricFamily(
         "herdpy_replica_log_commits", "Transactions that this node has made durable.", labels=_LABELS
@@ -232,7 +246,8 @@ def _replica_logs(replicas: Sequence[Replica]) -> Iterator[Family]:
         transactions.add_metric(labels, counts.transactions)
         size.add_metric(labels, counts.bytes)
         add(sizes, labels, GROUP_SIZES, counts.sizes, counts.transactions)
-        add(seconds, labels, SYNC_S, counts.syncs, counts.sync_s)
+        traces = _NO_TRACES if tracing is None else tracing.of_syncs.of(replica.info.name)
+        add(seconds, labels, SYNC_S, counts.syncs, counts.sync_s, traces)
         ledgers.add_metric(labels, len(there))
         retained.add_metric(labels, sum(ledger.length for ledger in there if ledger.closed))
     yield from (transactions, sizes, size, seconds, ledgers, retained)
@@ -355,7 +370,7 @@ class ServerCollector(Collector):
         database = measured.database
         if database is not None:
             yield from _waiting(database)
-            yield from _log(database)
+            yield from _log(database, measured.tracing)
             yield from _store(database)
             yield from _locks(database)
             if database.workers is not None:
@@ -365,7 +380,8 @@ class ServerCollector(Collector):
         yield from archive_families(list(self._archives()))
         yield from backup_families(list(self._backups()))
         if measured.replicas is not None:
-            yield from replica_families(list(measured.replicas.values()))
+            yield from replica_families(list(measured.replicas.values()), measured.tracing)
+        yield from _spans(None if measured.tracing is None else measured.tracing.queue)
 
     def _limits(self) -> Iterator[tuple[str, Sequence[Limit]]]:
         measured = self._measured
@@ -433,7 +449,8 @@ class ServerCollector(Collector):
             for outcome in ("ok", "failed", "cancelled"):
                 count.add_metric([kind, outcome], getattr(one, outcome))
             rows.add_metric([kind], one.rows)
-            add(seconds, [kind], BUCKETS_S, one.buckets, one.seconds)
+            traces = _NO_TRACES if measured.tracing is None else measured.tracing.of_statements.of(kind)
+            add(seconds, [kind], BUCKETS_S, one.buckets, one.seconds, traces)
         yield count
         yield rows
         yield seconds
@@ -442,6 +459,19 @@ class ServerCollector(Collector):
             errors.add_metric([state], number)
         yield errors
         yield counter("herdpy_slow_statements", "Statements logged as slow.", measured.statements.slow)
+
+
+def _spans(queue: SpanQueue | None) -> Iterator[Family]:
+    spans = CounterMetricFamily(
+        "herdpy_trace_spans",
+        "Spans by what became of them: exported, failed (the collector did not take them), dropped (too many"
+        " waited).",
+        labels=["outcome"],
+    )
+    for outcome in ("exported", "failed", "dropped"):
+        spans.add_metric([outcome], 0 if queue is None else getattr(queue, outcome))
+    yield spans
+    yield gauge("herdpy_trace_queue", "Spans that wait for the collector.", len(queue or ()))
 
 
 class MetricsText:
@@ -481,8 +511,9 @@ def _waiting(database: ServedDatabase) -> Iterator[Family]:
     )
 
 
-def _log(database: ServedDatabase) -> Iterator[Family]:
+def _log(database: ServedDatabase, tracing: ServerTracing | None) -> Iterator[Family]:
     counts = database.log.counts
+    traces = _NO_TRACES if tracing is None else tracing.of_syncs.of(DATABASE)
     yield counter("herdpy_commits", "Transactions made durable by the log.", counts.transactions)
     yield gauge(
         "herdpy_commits_pending",
@@ -498,7 +529,12 @@ def _log(database: ServedDatabase) -> Iterator[Family]:
     )
     yield counter("herdpy_log_bytes", "Bytes written to the log.", counts.bytes)
     yield histogram(
-        "herdpy_log_sync_seconds", "How long a sync (fdatasync) took.", SYNC_S, counts.syncs, counts.sync_s
+        "herdpy_log_sync_seconds",
+        "How long a sync (fdatasync) took.",
+        SYNC_S,
+        counts.syncs,
+        counts.sync_s,
+        traces,
     )
     ledgers = database.log.ledgers()
     yield gauge("herdpy_log_ledgers", "Ledgers in the log.", len(ledgers))

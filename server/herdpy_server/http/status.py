@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from herdpy_server.process.logs import Logs
     from herdpy_server.process.loop_delay import LoopDelay
     from herdpy_server.process.statements import StatementStatistics
+    from herdpy_server.process.tracing import ServerTracing
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
     from herdpy_server.serving.backup_schedule import BackupSchedule
@@ -72,7 +73,7 @@ class ServerMetrics:
         database, registry: set once it is open.
         replicas: of a node of a cluster, by the names of their tablespaces; set once there are some.
         archiver, backups: of a server alone, once it has them.
-        logs, loop_delay: where there are any.
+        logs, loop_delay, tracing: where there are any.
         max_sessions: the limit, for alarms.
     """
 
@@ -87,4 +88,5 @@ class ServerMetrics:
         self.backups: BackupSchedule | None = None
         self.logs: Logs | None = None
         self.loop_delay: LoopDelay | None = None
+        self.tracing: ServerTracing | None = None
         self.max_sessions = 0

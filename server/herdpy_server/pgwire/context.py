@@ -21,6 +21,7 @@ from herdpy_server.sessions.registry import SessionRegistry
 if TYPE_CHECKING:
     from herdpy_server.roles.passwords import Verifier
     from herdpy_server.serving import Databases
+    from herdpy_server.tracing import StatementTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class PgContext:
         mock_key: a secret that makes answers about users who are not there.
         subscriptions: streams that nodes may take.
         is_stopping: sessions end as soon as they are idle.
+        tracer: is given what sessions do, for traces; None where the server does not trace.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class PgContext:
         self.mock_key = secrets.token_bytes(32)
         self.subscriptions = Subscriptions()
         self.is_stopping = False
+        self.tracer: StatementTracer | None = None
 
     def _verifier(self, user: str) -> Verifier | None:
         store = self.registry.role_store

@@ -39,6 +39,7 @@ from herdpy_server.pgwire.frontend import (
 )
 from herdpy_server.pgwire.queries import HANDLERS
 from herdpy_server.pgwire.streams import cursor_form
+from herdpy_server.pgwire.traced_queries import traced
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -356,7 +357,8 @@ class Opening:
         for name, value in start.settings().items():
             session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
         self._record_event("login")
-        conversation = Conversation(connection, session, HANDLERS, self._admission.left)
+        handlers = HANDLERS if context.tracer is None else traced(session, context.tracer, start.database)
+        conversation = Conversation(connection, session, handlers, self._admission.left)
         session.cursor_form = partial(cursor_form, conversation)
         entry = self._admission.enter(conversation, start)
         self._over()

@@ -80,9 +80,13 @@ _NO_ROWS = AnswerForm(b"", None)
 def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Query."""
     conversation.extended = False
-    sql = frontend.query(data, at, stop)
+    run_query(conversation, frontend.query(data, at, stop))
+
+
+def run_query(conversation: Conversation, sql: str, *, briefly: bool = True) -> None:
+    """Answer a simple query; not ``briefly``: in the way of every statement."""
     session = conversation.session
-    plain = _plain(session, sql)
+    plain = _plain(session, sql) if briefly else None
     session.close_statement("")
     session.close_portal("")
     if plain is not None:
@@ -176,7 +180,11 @@ async def _send_simple_rows(conversation: Conversation, result: Result) -> None:
 def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Parse: prepare a statement."""
     conversation.extended = True
-    name, sql, oids = frontend.parse(data, at, stop)
+    prepare(conversation, *frontend.parse(data, at, stop))
+
+
+def prepare(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:
+    """Prepare the statement of a Parse message."""
     if may_read_past(sql):
         conversation.drive(_parse_past(conversation, name, sql, oids))
         return
@@ -284,6 +292,23 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         portal, bound, pattern, datums = _bound_anew(conversation, data, at, stop)
     if not portal and data.startswith(_REST, stop) and _run_alone(conversation, bound, pattern, datums, stop):
         return
+    _bind_portal(conversation, portal, bound, pattern, datums)
+
+
+def bind_portal(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Bind, whatever follows: the portal is executed by its message, in the way of every statement."""
+    conversation.extended = True
+    _bind_portal(conversation, *_bound_anew(conversation, data, at, stop))
+
+
+def _bind_portal(
+    conversation: Conversation,
+    portal: str,
+    bound: ClientStatement,
+    pattern: BindPattern,
+    datums: tuple[Datum, ...],
+) -> None:
+    session = conversation.session
     session.bind(portal, bound.name, datums)
     try:
         check_result_formats(pattern.results, bound.statement.columns)
@@ -755,10 +780,11 @@ def sync(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
             conversation.portals.clear()
         conversation.ready()
     else:
-        conversation.drive(_sync(conversation))
+        conversation.drive(commit_pipeline(conversation))
 
 
-async def _sync(conversation: Conversation) -> None:
+async def commit_pipeline(conversation: Conversation) -> None:
+    """End the transaction that a pipeline is, and say that the next query may come."""
     await conversation.session.sync()
     conversation.portals.clear()
     if conversation.session.notices:

@@ -23,6 +23,7 @@ from herdpy.log.staging import read_part
 from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.store import Store
 from herdpy_server.store.apply import slow_records
+from herdpy_server.tracing import EntryTracer
 
 _SHARE_S = 0.004
 """So long at a time, until others have their turn: pings among them."""
@@ -45,6 +46,7 @@ async def follow(
     entries: AsyncIterator[tuple[LSN, LogEntry]],
     advanced: Callable[[], object],
     staged: PartReader,
+    tracer: EntryTracer | None = None,
 ) -> None:
     """Apply ``entries``, which begin after what the store has, as they come, until they end.
 
@@ -53,6 +55,7 @@ async def follow(
     Args:
         advanced: called soon after something was applied, once for all of one turn of the loop.
         staged: reads what loads have staged.
+        tracer: is given what was applied, if there is one.
 
     Raises:
         ChainError, RecordError, CorruptLedgerError, ApplyError: this replica, or the log, is damaged.
@@ -65,7 +68,10 @@ async def follow(
         async for lsn, entry in coming:
             whole = assembler.take(entry)
             if whole or assembler.safe == lsn:
+                span = tracer.applying(lsn) if tracer is not None and whole else None
                 await _apply(store, assembler.safe, lsn, whole, turns, staged)
+                if tracer is not None and span is not None:
+                    tracer.end(span)
                 opened.tablespace.memtable_grew()
             telling.call()
             if opened.tablespace.is_full:

@@ -36,6 +36,7 @@ from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.tablespace_host import DatabaseSettings
+from herdpy_server.tracing import EntryTracer
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
@@ -239,6 +240,7 @@ class Host:
         commit_delay_s, commit_siblings: of the logs that are led here, see ``LedgerLogSettings``.
         cluster: what sessions may ask of the cluster.
         observer_of, limits: of sessions that begin from now on.
+        tracer_of: what is given the entries of a tablespace's log, for traces; None: nothing.
         end_session: ends a session's connection, and tells its client why.
         roles_changed: called when there may be other roles than before.
     """
@@ -266,6 +268,7 @@ class Host:
     commit_siblings: int = 5
     cluster: Cluster | None = None
     observer_of: ObserverOf | None = None
+    tracer_of: Callable[[TablespaceInfo], EntryTracer] | None = None
     limits: SessionLimits = field(default_factory=SessionLimits)
     end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
     roles_changed: Callable[[], object] = lambda: None

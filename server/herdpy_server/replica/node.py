@@ -40,6 +40,7 @@ from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace_host import DatabaseSettings
+from herdpy_server.tracing import EntryTracer
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
@@ -100,6 +101,7 @@ class ClusterNode:
         replicas: by the name of their tablespace.
         host: what they share; None before ``start``.
         observer_of, limits, end_session, roles_changed: of sessions; to be set before ``start``.
+        tracer_of: as of ``Host``; to be set before ``start``.
         credentials: what other nodes are shown; to be set before ``start``.
         secret: by which nodes know each other; to be set before anybody learns of the node.
         zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
@@ -126,6 +128,7 @@ class ClusterNode:
         self.driver = Driver(loop)
         self.turn = LoopTurn(loop)
         self.observer_of: ObserverOf | None = None
+        self.tracer_of: Callable[[TablespaceInfo], EntryTracer] | None = None
         self.limits = SessionLimits()
         self.credentials = Credentials()
         self.secret = NodeSecret()
@@ -193,6 +196,7 @@ class ClusterNode:
             commit_delay_s=cluster.commit_delay_s,
             commit_siblings=cluster.commit_siblings,
             observer_of=self.observer_of,
+            tracer_of=self.tracer_of,
             limits=self.limits,
             end_session=self.end_session,
             roles_changed=self.roles_changed,

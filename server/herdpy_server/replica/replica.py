@@ -69,6 +69,7 @@ from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.store import StoreDamagedError
 from herdpy_server.store.disk import ApplyError
 from herdpy_server.tablespace import Directory
+from herdpy_server.tracing import EntryTracer
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.replica")
@@ -389,7 +390,8 @@ class Replica(ReplicaBase):
             self._enter(ReplicaState.FOLLOWING)
             staged = staged_reader(self.host.bk, settings)
             async with self._listener.listening(log):
-                await follow(opened, log.tail(opened.store.applied), self._advanced, staged)
+                tail = log.tail(opened.store.applied)
+                await follow(opened, tail, self._advanced, staged, self._tracer())
         finally:
             self.followed = None
             await log.close()
@@ -482,6 +484,9 @@ class Replica(ReplicaBase):
             log.abandon()
             return
         log.counts = self.log_counts  # of all its terms: a metric does not begin anew
+        tracer = self._tracer()
+        if tracer is not None:
+            log.look_on(tracer)
         self.log = log
         self.guard.basis = term.lease
         opened.switch_log(log, leads=True)
@@ -499,6 +504,11 @@ class Replica(ReplicaBase):
                 await self._stop_leading(log, opened, term)
             finally:
                 await self.archiver.close()
+
+    def _tracer(self) -> EntryTracer | None:
+        """What is given the entries of this tablespace's log, for traces."""
+        tracer_of = self.host.tracer_of
+        return None if tracer_of is None else tracer_of(self.info)
 
     async def _take_log(self, opened: OpenReplica, term: Term) -> LeaderLog:
         return await lead(

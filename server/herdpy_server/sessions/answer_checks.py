@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.settings import Settings
     from herdpy_server.sessions.waits import StatementWaits
     from herdpy_server.store import Workspace
+    from herdpy_server.tracing import SessionTrace
     from herdpy_sql.plan import Plan
 
 _OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "57P03", "HP003"})
@@ -35,6 +36,7 @@ class AnswerChecks:
 
     Attributes:
         basis: the guard's, when the newest statement began to read.
+        trace: is given the waits for the log; None where the server does not trace.
     """
 
     def __init__(self, tablespace: Tablespace, settings: Settings, waits: StatementWaits) -> None:
@@ -42,6 +44,7 @@ class AnswerChecks:
         self._waits = waits
         self.settings = settings
         self.basis: Basis | None = None
+        self.trace: SessionTrace | None = None
 
     # How new what is read must be.
 
@@ -115,12 +118,18 @@ class AnswerChecks:
             return
         waits = self._waits
         waits.log_since_s = perf_counter()
+        span = None if self.trace is None else self.trace.committing(append)
         try:
             await (LastWait(append) if last else append)
         except LogError as error:
-            raise sql_error(error) from error
+            refusal = sql_error(error)
+            if span is not None:
+                span.end(refusal)
+            raise refusal from error
         finally:
             waits.logged()
+        if span is not None:
+            span.end()
         if append.transaction.request_id:
             self.settings.committed(str(append.lsn))
 

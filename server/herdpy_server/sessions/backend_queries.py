@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from herdpy_server.store import StoreSnapshot
     from herdpy_server.tablespace.cluster import Facts
     from herdpy_server.tablespace.past import PastState
+    from herdpy_server.tracing.statements import OpenSpan
 
 Found = TypeVar("Found", bound="Answer | Export")
 
@@ -105,12 +106,18 @@ class BackendQueries:
         await self._hear(plan)
         request = self.request(transaction, plan, values, clock, past)
         self._facts = None
+        trace = self.block.trace
+        span = None if trace is None else trace.child("columnar query")
         with self.block.waits.interruptible(request.interrupt):
             answer = await self.backend_of(request).ask(request)
+            if span is not None:
+                _say_worker(span, answer)
             try:
                 return await _all_of(answer, self.block.settings.max_result_bytes, self.held_bytes(plan))
             finally:
                 answer.close()
+                if span is not None:
+                    span.end()
                 if self.block.advisory is not None and self.block.transaction is None:
                     self.block.advisory.end_transaction()
 
@@ -127,6 +134,13 @@ class BackendQueries:
         """Before a query is asked for: a session occupies the columnar engine of a loop once at a time."""
         if self.block.portals and self.block.waits.deadline.loop is not None:
             await self._cursors.settle()
+
+
+def _say_worker(span: OpenSpan, answer: object) -> None:
+    """Say in a span which worker process answers, if one does."""
+    pid = getattr(answer, "worker_pid", None)
+    if pid is not None:
+        span.say("process.pid", pid)
 
 
 async def _all_of(answer: Answer, most_bytes: int, held: int) -> pa.Table:
@@ -202,9 +216,15 @@ class RemoteQuery:
         while True:
             plan = bound.ready.plan
             self._request = request = queries.request(transaction, plan, bound.values, clock, bound.past)
+            trace = queries.block.trace
+            span = None if trace is None else trace.child("columnar query")
             try:
                 with queries.block.waits.interruptible(request.interrupt):
-                    return await ask(queries.backend_of(request), request)
+                    found = await ask(queries.backend_of(request), request)
+                if span is not None:
+                    _say_worker(span, found)
+                    span.end()
+                return found
             except SourceChanged:
                 bound.bind()
                 if bound.ready.plan.source is None or bound.ready.plan.columns != plan.columns:

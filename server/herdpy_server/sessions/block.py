@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.plans import PlanCache, PreparedStatement
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.tablespace import Isolation
+    from herdpy_server.tracing import SessionTrace
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.plan import OutputColumn
 
@@ -84,6 +85,7 @@ class TransactionBlock:
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
         roles: those that CREATE ROLE makes; None where nobody needs one.
         observer: is called for every statement that has ended; None for nobody.
+        trace: is given the steps of statements; None where the server does not trace.
         may_recover: an error of the running statement may yet be taken back.
         auditor: is called for statements before they run; None for nobody.
         effective_role: the role whose rights count; ``checked_role`` is the same, None where it may do
@@ -123,6 +125,7 @@ class TransactionBlock:
         self.notices: list[SessionNotice] = []
         self.roles: RoleStore | None = None
         self.observer: Observer | None = None
+        self.trace: SessionTrace | None = None
         self.identity = Identity()
         self.auditor: Auditor | None = None
         self.role_now: Callable[[], EffectiveRole] = unlimited_role
@@ -158,6 +161,11 @@ class TransactionBlock:
     def use_advisory(self, locks: AdvisoryLocks) -> None:
         """The session's first advisory lock is about to be taken, and kept in ``locks``."""
         self.advisory = self.waits.advisory = locks
+
+    def report_to(self, trace: SessionTrace) -> None:
+        """From now on the session's statements and their waits are given to ``trace``."""
+        self.trace = self.waits.trace = self.checks.trace = trace
+        self.observer = trace.observe
 
     def check_writable(self, tag: str) -> None:
         """Before a statement that writes. SqlError 25006 in a read-only transaction, or on a replica that

@@ -118,10 +118,14 @@ class Execution:
             return _refused(session_closed())
         if self.block.exposed:
             return self._exposed(BoundStatement(self.binding, statement, params, many=many), statement)
+        trace = self.block.trace
+        span = None if trace is None else trace.child("plan")
         try:
             ready, values = self.binding.bind(statement, params, many=many)
         except SqlError as error:
             return self._bound_late(BoundStatement(self.binding, statement, params, many=many), error)
+        if trace is not None and span is not None:
+            trace.planned(span)
         if ready.is_point and not many:
             transaction = self.block.transaction
             if transaction is not None:

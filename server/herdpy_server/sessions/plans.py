@@ -26,6 +26,7 @@ from herdpy_server.roles.effective_role import EffectiveRole
 from herdpy_server.sessions.column_inserts import columns_of
 from herdpy_server.sessions.time_slices import LIMITED, STEPPED, is_limited, is_sliced
 from herdpy_server.tablespace import now_us
+from herdpy_server.tracing.traceparent import without_traceparent
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
@@ -318,6 +319,9 @@ class PlanCache:
         if found is not None:
             self._texts.move_to_end(sql)
             return found
+        plain = without_traceparent(sql)[0]
+        if plain is not sql:
+            return self.statements(plain)
         found = tuple(Prepared(self, statement) for statement in split(sql))
         self._texts[sql] = found
         if len(self._texts) > self._capacity:
@@ -384,6 +388,9 @@ class PlanCache:
         """
         variants = self._typed.get(sql)
         if variants is None:
+            plain = without_traceparent(sql)[0]
+            if plain is not sql:
+                return self.typed(plain, declared)
             variants = self._typed[sql] = []
             if len(self._typed) > self._capacity:
                 self._typed.popitem(last=False)

@@ -17,6 +17,7 @@ from herdpy.log.entry import MAX_REQUEST_ID_BYTES
 from herdpy.log.lsn import LSN, START
 from herdpy_server.tablespace import Isolation
 from herdpy_server.tablespace.cluster import LEVELS, Level, ReadLevel
+from herdpy_server.tracing.traceparent import parse_traceparent
 from herdpy_sql.catalog import is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine
@@ -246,6 +247,12 @@ def _request_id(value: str) -> str:
     return value
 
 
+def _traceparent(value: str) -> str:
+    if value and parse_traceparent(value) is None:
+        raise ValueError("it is version, trace, span and flags, as 00-<32 hex>-<16 hex>-<2 hex>")
+    return value
+
+
 _SETTINGS = [
     Setting("application_name", "", "Name of the application, shown in statistics.", lambda v: v[:63]),
     Setting("array_nulls", "on", "Whether NULL in the text of an array is the null value.", nulls),
@@ -277,6 +284,8 @@ _SETTINGS = [
             "How new what is read must be: linearizable, bounded, at_lsn or any.", one_of(*LEVELS)),
     Setting("herdpy.request_id", "", "Name of the next commit, by which its outcome can be requested.",
             _request_id),
+    Setting("herdpy.traceparent", "", "The context of a trace (W3C) for statements that come without one.",
+            _traceparent),
     Setting("idle_in_transaction_session_timeout", "0", "How long a transaction may idle; 0 for ever.",
             duration),
     Setting("idle_session_timeout", "0", "How long a session may idle; 0 for ever.", duration),

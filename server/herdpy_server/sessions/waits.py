@@ -29,6 +29,7 @@ from herdpy_sql.storage import MustWait
 if TYPE_CHECKING:
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.settings import Settings
+    from herdpy_server.tracing import SessionTrace
     from herdpy_sql.deferred import Name
 
 T = TypeVar("T")
@@ -109,6 +110,7 @@ class StatementWaits:
         lock_wait: what it waits for of another transaction; None: nothing.
         working: the newest transaction in which a statement worked while other sessions had turns; None:
             there was none yet.
+        trace: is given the steps of statements; None where the server does not trace.
     """
 
     def __init__(self, tablespace: Tablespace, settings: Settings) -> None:
@@ -125,6 +127,7 @@ class StatementWaits:
         self.log_since_s = 0.0
         self.lock_wait: Wait[object] | None = None
         self.working: Transaction | None = None
+        self.trace: SessionTrace | None = None
 
     def runs_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on ``loop`` runs this session's statements, and keeps their time."""
@@ -205,6 +208,7 @@ class StatementWaits:
         self.lock_wait = wait
         self.working = transaction
         began_s = perf_counter()
+        span = None if self.trace is None else self.trace.child("lock wait")
         try:
             while True:
                 await self.until(wait)
@@ -220,6 +224,8 @@ class StatementWaits:
             self.lock_wait = None
             self.lock_s += perf_counter() - began_s
             self.changes += 1
+            if span is not None:
+                span.end()
             if lock_wait is not None:
                 lock_wait.stop()
             if self.advisory is not None:

@@ -41,7 +41,13 @@ class WorkerProgress(Enum):
 
 
 class ExchangeHolder(Protocol):
-    """Whose worker it is."""
+    """Whose worker it is.
+
+    Attributes:
+        pid: the worker's process.
+    """
+
+    pid: int
 
     def pause(self) -> None:
         """Read no more of it."""
@@ -85,7 +91,7 @@ class WorkerExchange:
     """One question.
 
     Attributes:
-        number: among the questions of the server.
+        number: among the questions of the server. worker_pid: the process that answers.
         at: how far the worker is with it.
         tables: tables of which the worker keeps columns, as it said at the end.
     """
@@ -99,6 +105,7 @@ class WorkerExchange:
         limit_s: float | None,
     ) -> None:
         self.number = number
+        self.worker_pid = holder.pid
         self.at = WorkerProgress.BEGUN
         self.tables: list[int] = []
         self._loop = loop

@@ -215,6 +215,7 @@ class WorkerAnswer:
 
     def __init__(self, exchange: WorkerExchange, schema: pa.Schema) -> None:
         self.schema = schema
+        self.worker_pid = exchange.worker_pid
         self._exchange = exchange
 
     async def next(self) -> pa.RecordBatch | None:
@@ -239,6 +240,7 @@ class WorkerExport:
 
     def __init__(self, exchange: WorkerExchange) -> None:
         self.rows = 0
+        self.worker_pid = exchange.worker_pid
         self._exchange = exchange
 
     async def next(self) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What Spark's API for sources in Python has not, as docs/spark.md says it: each fails when Spark gets it.
+"""What Spark's API for sources in Python lacks, as docs/spark.md says it: each fails when Spark gets it.
 
 And what is there instead: `where` and `columns`, measured by the rows and columns that come to Spark.
 """
@@ -65,7 +65,7 @@ _SCANS = {
 
 
 def test_sources_in_python_still_have_no_pruning_statistics_or_metrics(spark):
-    """If this fails, Spark has more to offer: see docs/spark.md, "What Spark's API has not"."""
+    """If this fails, Spark has more to offer: see docs/spark.md, "Limits of Spark's API"."""
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for name, supported in _SCANS.items():
         interfaces = loader.loadClass(f"{_PYTHON}.{name}").getInterfaces()

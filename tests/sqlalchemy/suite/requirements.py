@@ -37,7 +37,7 @@ CLOSED = {
 }
 """Requirements that are not met, with the reason."""
 CHANGED = {
-    "ServerSideCursorsTest": "a cursor is asked for its name; the suite asks those of drivers that it knows",
+    "ServerSideCursorsTest": "reads a cursor's name; the suite does so for drivers that it knows",
     "WindowFunctionTest.test_window_range": "rows are put in order, which the SELECT leaves open",
     "WindowFunctionTest.test_window_range_numeric": "rows are put in order, which the SELECT leaves open",
 }

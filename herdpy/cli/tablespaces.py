@@ -37,6 +37,9 @@ Strict = Annotated[
 RetentionBytes = Annotated[str | None, typer.Option(help="Of closed ledgers kept in any case: 256MB.")]
 Retention = Annotated[str | None, typer.Option(help="How long for a replica that is away: 12h, 1d.")]
 
+_OTHERS_MAY = ("42704", "55000")
+"""A node that has gone meanwhile, or cannot lead now: another one may."""
+
 
 def ls_command(url: Place, json: JsonOption = False) -> None:
     """List the tablespaces: leader, replicas, quorums, ledgers and what is kept of them.
@@ -142,6 +145,70 @@ def leader_command(
     _do(url, f"ALTER TABLESPACE {quoted(name)} LEADER {literal(node)}", name, f"is led by {node}", json=json)
 
 
+def hand_over_command(
+    url: Place,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The one that shall lead nothing.")],
+    json: JsonOption = False,
+) -> None:
+    """Have other nodes lead all that a node leads; returns when they do. Before it is stopped, for example.
+
+    Of each tablespace the closest follower becomes leader; another is tried where that one cannot. A
+    tablespace that preferred no leader still prefers none afterwards; one that preferred the node prefers
+    the new one.
+
+    Exit codes: 0 the node leads nothing, 1 it leads something that no other node can lead now.
+
+    \b
+    Examples:
+      herdpy tablespace hand-over herdpy://db1,db2,db3/herdpy db2
+    """
+    with session(url) as asked:
+        if not asked.rows(f"SELECT 1 FROM herdpy.nodes WHERE node = {literal(node)}"):
+            raise CliError(f"there is no node {node} here", hint="herdpy status shows the nodes.")
+        led = (
+            f"SELECT name, preferred_leader FROM herdpy.tablespaces WHERE leader = {literal(node)} ORDER BY 1"
+        )
+        moved = [_moved(asked, row, node) for row in asked.rows(led)]
+    if json:
+        write_document(moved)
+    for one in moved:
+        if one["problem"] is not None:
+            print_note(f"Tablespace {one['tablespace']} is still led by {node}: {one['problem']}")
+        elif not json:
+            print_note(f"Tablespace {one['tablespace']} is led by {one['leader']} ({one['seconds']:.2f} s).")
+    if not moved and not json:
+        print_note(f"Node {node} leads nothing.")
+    if any(one["problem"] is not None for one in moved):
+        raise typer.Exit(1)
+
+
+def _moved(asked: ServerSession, tablespace: status.Row, node: str) -> dict[str, str | float | None]:
+    """Another leader for one tablespace: who it is, or why none is."""
+    from herdpy.dbapi.errors import Error
+
+    name, began = str(tablespace["name"]), time.perf_counter()
+    followers = asked.rows(
+        f"SELECT node FROM herdpy.replicas WHERE tablespace = {literal(name)} AND state = 'following'"
+        f" AND node <> {literal(node)} ORDER BY lag_entries NULLS LAST, node"
+    )
+    leader: str | None = None
+    problem: str | None = "no other replica follows it"
+    for follower in followers:
+        try:
+            asked.rows(f"ALTER TABLESPACE {quoted(name)} LEADER {literal(follower['node'])}")
+        except Error as error:
+            if error.sqlstate not in _OTHERS_MAY:
+                raise
+            problem = error.message
+            continue
+        leader, problem = str(follower["node"]), None
+        break
+    if leader is not None and tablespace["preferred_leader"] is None:
+        asked.rows(f"ALTER TABLESPACE {quoted(name)} LEADER NONE")
+    seconds = round(time.perf_counter() - began, 3)
+    return {"tablespace": name, "leader": leader, "problem": problem, "seconds": seconds}
+
+
 def drop_command(
     url: Place,
     name: Name,
@@ -233,6 +300,7 @@ COMMANDS: Sequence[tuple[str, Callable[..., None]]] = (
     ("create", create_command),
     ("alter", alter_command),
     ("leader", leader_command),
+    ("hand-over", hand_over_command),
     ("drop", drop_command),
     ("check", check_command),
 )

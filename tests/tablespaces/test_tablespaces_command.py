@@ -41,6 +41,39 @@ def test_a_tablespace_from_its_making_to_its_end(world, run_command, name):
     assert [remark["severity"] for remark in again["remarks"]] == ["NOTICE"]
 
 
+def leaders(world):
+    query = "SELECT name, leader, preferred_leader FROM herdpy.tablespaces"
+    return {row["name"]: (row["leader"], row["preferred_leader"]) for row in world.rows(query)}
+
+
+def test_a_node_hands_over_all_that_it_leads(world, run_command, made):
+    replicas = "WITH (replicas = 'server-1,server-2,server-3', leader = 'server-2')"
+    prefers_it, prefers_none = made(replicas), made(replicas)
+    world.run(f"ALTER TABLESPACE {prefers_none} LEADER NONE")
+    for name in (prefers_it, prefers_none):
+        world.await_states(name, {"server-1": "following", "server-2": "leading", "server-3": "following"})
+    told = json.loads(run_command("tablespace", "hand-over", world.url(), "server-2", "--json").stdout)
+    led_by = {row["tablespace"]: row["leader"] for row in told}
+    assert {prefers_it, prefers_none} <= led_by.keys()
+    assert all(row["problem"] is None for row in told)
+    found = leaders(world)
+    assert all(leader != "server-2" for leader, _preferred in found.values())
+    assert found[prefers_it] == (led_by[prefers_it], led_by[prefers_it])
+    assert found[prefers_none] == (led_by[prefers_none], None)
+    again = run_command("tablespace", "hand-over", world.url(), "server-2")
+    assert "Node server-2 leads nothing." in again.stderr
+
+
+def test_a_node_without_followers_keeps_what_it_leads_and_the_rest_moves(world, run_command, made):
+    alone = made("WITH (replicas = 'server-4', expected_replicas = 1, leader = 'server-4')")
+    other = made("WITH (replicas = 'server-1,server-4', leader = 'server-4')")
+    world.await_states(other, {"server-1": "following", "server-4": "leading"})
+    told = run_command("tablespace", "hand-over", world.url(), "server-4", code=1)
+    assert f"Tablespace {alone} is still led by server-4: no other replica follows it" in told.stderr
+    assert f"Tablespace {other} is led by server-1" in told.stderr
+    assert leaders(world)[alone] == ("server-4", "server-4")
+
+
 def test_status_shows_the_cluster(world, run_command):
     query = "SELECT state FROM herdpy.replicas WHERE tablespace = 'herdpy'"
     wanted = ["following", "following", "leading"]
@@ -82,6 +115,7 @@ def test_status_fails_where_something_is_wrong(world, run_command, name):
         (("tablespace", "create", "URL", "n", "--retention", "soon"), 1, "22023"),
         (("tablespace", "leader", "URL", "herdpy", "server-9"), 1, "The nodes of this cluster are server-1"),
         (("tablespace", "leader", "URL", "nothing", "server-1"), 1, "42704"),
+        (("tablespace", "hand-over", "URL", "ser'ver"), 1, "there is no node ser'ver here"),
         (("tablespace", "create", "URL", "x\"; DROP TABLESPACE herdpy WITH (FORCE); --"), 1, "42602"),
     ],
 )  # fmt: skip

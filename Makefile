@@ -10,6 +10,7 @@ export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check site compiled suites ibis dbt bench soak format proto clean
+.PHONY: help demo test check compiled suites ibis dbt bench soak manifests format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -105,12 +106,16 @@ soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT)  ## long runs: hundr
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@sh tools/install-chromium.sh
+	@sh tools/install-containers.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
 	HERDPY_EXAMPLES=2000 $(BIN)/pytest -q -m "hypothesis and not soak and not spark" --timeout 7200
 	$(BIN)/python tests/sqlalchemy/run.py --rest
 	$(BIN)/python tests/ibis/run.py
 	$(BIN)/python tests/dbt/run.py
+
+manifests: $(READY) ## render deploy/kubernetes of the chart, and copy conf/ into the chart
+	$(BIN)/python tools/make_manifests.py $$(sh tools/install-kubernetes-tools.sh | tail -n 1)/bin/helm
 
 format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .

@@ -162,13 +162,13 @@ def hand_over_command(
     Examples:
       herdpy tablespace hand-over herdpy://db1,db2,db3/herdpy db2
     """
-    with session(url) as asked:
-        if not asked.rows(f"SELECT 1 FROM herdpy.nodes WHERE node = {literal(node)}"):
+    with session(url) as cluster:
+        if not cluster.rows(f"SELECT 1 FROM herdpy.nodes WHERE node = {literal(node)}"):
             raise CliError(f"there is no node {node} here", hint="herdpy status shows the nodes.")
         led = (
             f"SELECT name, preferred_leader FROM herdpy.tablespaces WHERE leader = {literal(node)} ORDER BY 1"
         )
-        moved = [_moved(asked, row, node) for row in asked.rows(led)]
+        moved = [_moved(cluster, row, node) for row in cluster.rows(led)]
     if json:
         write_document(moved)
     for one in moved:
@@ -182,12 +182,12 @@ def hand_over_command(
         raise typer.Exit(1)
 
 
-def _moved(asked: ServerSession, tablespace: status.Row, node: str) -> dict[str, str | float | None]:
+def _moved(cluster: ServerSession, tablespace: status.Row, node: str) -> dict[str, str | float | None]:
     """Another leader for one tablespace: who it is, or why none is."""
     from herdpy.dbapi.errors import Error
 
     name, began = str(tablespace["name"]), time.perf_counter()
-    followers = asked.rows(
+    followers = cluster.rows(
         f"SELECT node FROM herdpy.replicas WHERE tablespace = {literal(name)} AND state = 'following'"
         f" AND node <> {literal(node)} ORDER BY lag_entries NULLS LAST, node"
     )
@@ -195,7 +195,7 @@ def _moved(asked: ServerSession, tablespace: status.Row, node: str) -> dict[str,
     problem: str | None = "no other replica follows it"
     for follower in followers:
         try:
-            asked.rows(f"ALTER TABLESPACE {quoted(name)} LEADER {literal(follower['node'])}")
+            cluster.rows(f"ALTER TABLESPACE {quoted(name)} LEADER {literal(follower['node'])}")
         except Error as error:
             if error.sqlstate not in _OTHERS_MAY:
                 raise
@@ -204,7 +204,7 @@ def _moved(asked: ServerSession, tablespace: status.Row, node: str) -> dict[str,
         leader, problem = str(follower["node"]), None
         break
     if leader is not None and tablespace["preferred_leader"] is None:
-        asked.rows(f"ALTER TABLESPACE {quoted(name)} LEADER NONE")
+        cluster.rows(f"ALTER TABLESPACE {quoted(name)} LEADER NONE")
     seconds = round(time.perf_counter() - began, 3)
     return {"tablespace": name, "leader": leader, "problem": problem, "seconds": seconds}
 

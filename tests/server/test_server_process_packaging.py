@@ -21,7 +21,19 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 UNIT = ROOT / "docker" / "herdpy.service"
 KNOWN = {
-    *("FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"),
+    *(
+        "ARG",
+        "FROM",
+        "WORKDIR",
+        "RUN",
+        "COPY",
+        "ENV",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "STOPSIGNAL",
+        "HEALTHCHECK",
+    ),
     *("ENTRYPOINT", "CMD"),
 }
 
@@ -45,7 +57,8 @@ def stages(found: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     for name, rest in found:
         if name == "FROM":
             cut.append([])
-        cut[-1].append((name, rest))
+        if name != "ARG":
+            cut[-1].append((name, rest))
     return cut
 
 
@@ -61,8 +74,11 @@ def final() -> dict[str, str]:
 
 
 def test_every_line_is_an_instruction_of_a_stage_with_a_pinned_image():
-    for stage in stages(instructions(DOCKERFILE.read_text())):
-        assert re.match(r"python:\d+\.\d+-slim-\w+( AS \w+)?$", stage[0][1])
+    found = instructions(DOCKERFILE.read_text())
+    assert found[0][0] == "ARG"
+    assert re.fullmatch(r"BASE=python:\d+\.\d+-slim-\w+", found[0][1])
+    for stage in stages(found):
+        assert re.fullmatch(r"\$\{BASE\}( AS \w+)?", stage[0][1])
 
 
 def test_a_line_that_is_none_is_seen():

@@ -52,10 +52,10 @@ def test_a_node_hands_over_all_that_it_leads(world, run_command, made):
     world.run(f"ALTER TABLESPACE {prefers_none} LEADER NONE")
     for name in (prefers_it, prefers_none):
         world.await_states(name, {"server-1": "following", "server-2": "leading", "server-3": "following"})
-    told = json.loads(run_command("tablespace", "hand-over", world.url(), "server-2", "--json").stdout)
-    led_by = {row["tablespace"]: row["leader"] for row in told}
+    answer = json.loads(run_command("tablespace", "hand-over", world.url(), "server-2", "--json").stdout)
+    led_by = {row["tablespace"]: row["leader"] for row in answer}
     assert {prefers_it, prefers_none} <= led_by.keys()
-    assert all(row["problem"] is None for row in told)
+    assert all(row["problem"] is None for row in answer)
     found = leaders(world)
     assert all(leader != "server-2" for leader, _preferred in found.values())
     assert found[prefers_it] == (led_by[prefers_it], led_by[prefers_it])
@@ -68,9 +68,9 @@ def test_a_node_without_followers_keeps_what_it_leads_and_the_rest_moves(world, 
     alone = made("WITH (replicas = 'server-4', expected_replicas = 1, leader = 'server-4')")
     other = made("WITH (replicas = 'server-1,server-4', leader = 'server-4')")
     world.await_states(other, {"server-1": "following", "server-4": "leading"})
-    told = run_command("tablespace", "hand-over", world.url(), "server-4", code=1)
-    assert f"Tablespace {alone} is still led by server-4: no other replica follows it" in told.stderr
-    assert f"Tablespace {other} is led by server-1" in told.stderr
+    answer = run_command("tablespace", "hand-over", world.url(), "server-4", code=1)
+    assert f"Tablespace {alone} is still led by server-4: no other replica follows it" in answer.stderr
+    assert f"Tablespace {other} is led by server-1" in answer.stderr
     assert leaders(world)[alone] == ("server-4", "server-4")
 
 

@@ -19,7 +19,8 @@ from herdpy_server.config.fields import all_settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
-UNIT = ROOT / "docker" / "herdpy.service"
+UNITS = ROOT / "deploy" / "systemd"
+UNIT = UNITS / "herdpy.service"
 KNOWN = {
     *(
         "ARG",
@@ -171,34 +172,65 @@ def unit() -> dict[str, str]:
     )
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
-    herdpy = Path(sys.executable).with_name("herdpy")
-    copy = tmp_path / "herdpy.service"
-    copy.write_text(UNIT.read_text().replace("/opt/herdpy/bin/herdpy", str(herdpy)))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", copy],
+NEEDS_SYSTEMD = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+
+
+def analyzed(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """What systemd-analyze says."""
+    return subprocess.run(
+        ["systemd-analyze", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"},
     )
+
+
+@NEEDS_SYSTEMD
+@pytest.mark.parametrize("name", sorted(path.name for path in UNITS.glob("*.service")))
+def test_systemd_finds_nothing_wrong_with_a_unit(tmp_path, name):
+    text = (UNITS / name).read_text()
+    copy = tmp_path / name
+    # What is started is not installed here: any program that is there will do.
+    copy.write_text(re.sub(r"(?<=ExecStart=)/opt/\S+", str(Path(sys.executable).with_name("herdpy")), text))
+    done = analyzed("verify", "--man=no", copy)
     said = [line for line in done.stderr.splitlines() if "herdpy" in line]
     assert (done.returncode, said) == (0, [])
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_sees_a_unit_that_is_wrong(tmp_path):
+@NEEDS_SYSTEMD
+@pytest.mark.parametrize("path", sorted(UNITS.glob("*.service")), ids=lambda path: path.name)
+def test_systemd_calls_the_exposure_of_a_unit_ok(path):
+    done = analyzed("security", "--offline=yes", "--threshold=30", "--no-pager", path)
+    overall = re.search(r"exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert overall is not None
+    assert float(overall[1]) <= 3.0
+
+
+@NEEDS_SYSTEMD
+def test_systemd_sees_a_unit_that_is_wrong_or_open(tmp_path):
     copy = tmp_path / "herdpy.service"
     copy.write_text(UNIT.read_text().replace("KillMode=mixed", "KillMode=sometimes"))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", copy],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"},
-    )
-    assert "sometimes" in done.stderr
+    assert "sometimes" in analyzed("verify", "--man=no", copy).stderr
+    copy.write_text("[Service]\nExecStart=/bin/true\n")
+    assert analyzed("security", "--offline=yes", "--threshold=30", "--no-pager", copy).returncode != 0
+
+
+def test_the_units_of_java_have_the_disks_and_files_of_conf():
+    from tests.dev.test_dev_conf import properties
+
+    zookeeper, bookie = properties(ROOT / "conf/zookeeper.cfg"), properties(ROOT / "conf/bookkeeper.conf")
+    disks = {
+        "herdpy-zookeeper.service": {zookeeper["dataDir"], zookeeper["dataLogDir"]},
+        "herdpy-bookie.service": {bookie["journalDirectories"], bookie["ledgerDirectories"]},
+    }
+    for name, wanted in disks.items():
+        found = re.search(r"^ReadWritePaths=(.*)$", (UNITS / name).read_text(), re.MULTILINE)
+        assert found is not None
+        assert set(found[1].split()) == wanted
 
 
 def test_the_command_of_the_unit_is_right(run_check, tmp_path):

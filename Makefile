@@ -9,8 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check site compiled suites ibis dbt bench soak format proto clean
-.PHONY: help demo test check compiled suites ibis dbt bench soak manifests format proto clean
+.PHONY: help demo test check site compiled suites ibis dbt bench soak manifests format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 

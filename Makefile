@@ -46,7 +46,7 @@ $(AIRFLOW) $(CHECKS) $(IBIS):
 	@rm -rf $(@D)
 	@$(BIN)/uv venv --quiet --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python -r $(filter %/requirements.txt,$^)
-	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps -e .
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps -e ./client -e .
 	@touch $@
 
 # dbt pins many packages: it, its test suite for adapters and our adapter have an environment of their own.

@@ -6,13 +6,17 @@ cibuildwheel sets the variable (see pyproject.toml); ``uv build`` without it mak
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_EXTRAS = ("server", "remote", "sqlalchemy")
+_EXTRA = "herdpydb[server]"
+_CLIENTS = ("psycopg[binary]", "sqlalchemy[asyncio]")
+"""What the modules of herdpydb-client import, whose sources are here."""
 _TYPES = (
     "mypy",
     "setuptools",
@@ -32,8 +36,7 @@ class CompiledModules(BuildHookInterface):
         if not _asked():
             return []
         core = self.metadata.core
-        groups = core.optional_dependencies
-        return [*core.dependencies, *(one for name in _EXTRAS for one in groups[name]), *_TYPES]
+        return [*_others(core.dependencies, core.optional_dependencies), *_CLIENTS, *_TYPES]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and take the binaries into the wheel."""
@@ -46,6 +49,21 @@ class CompiledModules(BuildHookInterface):
         for name in os.listdir(self.root):
             if name.endswith(".so"):
                 build_data["force_include"][os.path.join(self.root, name)] = name
+
+
+def _others(core: list[str], extras: dict[str, list[str]]) -> Iterator[str]:
+    """What the database and a server need, without what is built from these sources."""
+    for requirement in [*core, _EXTRA]:
+        yield from _spelled_out(requirement, extras)
+
+
+def _spelled_out(requirement: str, extras: dict[str, list[str]]) -> Iterator[str]:
+    ours = re.fullmatch(r"herdpydb(?:-client)?(?:\[(\w+)\])?(?:==.*)?", requirement)
+    if ours is None:
+        yield requirement
+        return
+    for one in extras[ours[1]] if ours[1] else ():
+        yield from _spelled_out(one, extras)
 
 
 def _asked() -> bool:

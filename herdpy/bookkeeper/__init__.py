@@ -46,7 +46,7 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.settings import AuthExchange, AuthProvider, ClientSettings
-from herdpy.distribution import install_line
+from herdpy.distribution import install_line, package_of
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
@@ -146,7 +146,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in ("google", "google_crc32c", "kazoo"):
             raise
-        raise ImportError(f"{missing.name} is not installed: {install_line('bookkeeper')}") from missing
+        raise ImportError(
+            f"{package_of(missing.name)} is not installed: {install_line('bookkeeper')}", name=missing.name
+        ) from missing
     globals()[name] = value
     return value
 

@@ -533,5 +533,5 @@ def _zookeeper(hosts: str, settings: ClientSettings) -> Znodes:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
-        raise ImportError(f"kazoo is not installed: {install_line('bookkeeper')}") from error
+        raise ImportError(f"kazoo is not installed: {install_line('bookkeeper')}", name=error.name) from error
     return KazooZnodes(hosts, settings.zookeeper_timeout_s, access=settings.zookeeper_access)

@@ -45,7 +45,7 @@ def _call(
     Raises:
         CliError: the URL names no gRPC endpoint, the server refuses, or it does not answer in time.
     """
-    grpc = needed("grpc")
+    grpc = needed("grpc", "server")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
     module = f"herdpy.rpc.{service.lower()}_pb2"
     messages, stub = needed(module), getattr(needed(f"{module}_grpc"), f"{service}Stub")

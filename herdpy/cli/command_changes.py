@@ -16,9 +16,8 @@ from typing import Annotated
 
 import typer
 
-from herdpy.cli.errors import USAGE, CliError, handled, print_note
+from herdpy.cli.errors import USAGE, CliError, handled, print_note, without_package
 from herdpy.cli.target import Place, parse, spelled_out
-from herdpy.distribution import install_line
 from herdpy.imports import importing
 
 
@@ -121,10 +120,7 @@ def changes_command(
             from herdpy_spark.cdc.messages import MessagesError
             from herdpy_spark.options import OptionError
     except ModuleNotFoundError as error:
-        raise CliError(
-            f"this needs the Python package {error.name}, which is not installed",
-            hint=f"{install_line('changes')}, for Kafka and Avro {install_line('kafka')}",
-        ) from error
+        raise without_package(error, "changes") or error from error
     request = command.ChangesRequest(
         url=target.url if target.is_remote else f"herdpy://{target.path}",
         user=os.environ.get("HERDPY_USER") or None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdpy.cli.errors import USAGE, CliError, interruptible, print_note
+from herdpy.cli.errors import USAGE, CliError, interruptible, print_note, without_package
 from herdpy.cli.extras import in_help
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
@@ -241,7 +241,7 @@ def _cluster(directory: Path, **options: Any) -> LocalCluster:
     try:
         from herdpy.dev import LocalCluster
     except ImportError as error:
-        raise CliError(str(error), hint=f"{install_line('server')} brings what is missing.") from error
+        raise without_package(error, "server") or error from error
     return LocalCluster(directory, detached=True, **options)
 
 
@@ -286,7 +286,7 @@ def _errors(directory: Path) -> Iterator[None]:
         from herdpy.dev import BusyError, DevError, NoClusterError, UnknownNameError
         from herdpy.testing import KitError
     except ImportError as error:
-        raise CliError(str(error), hint=f"{install_line('server')} brings what is missing.") from error
+        raise without_package(error, "server") or error from error
     try:
         yield
     except UnknownNameError as error:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note
+from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, print_note, without_package
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption, spelled_out
-from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from typer._click import Command
@@ -321,8 +320,7 @@ def errors() -> Iterator[None]:
     except (CliError, typer.Exit):
         raise
     except ImportError as error:
-        hint = f"{install_line('server', 'remote')} brings what is missing."
-        raise CliError(str(error), hint=hint) from error
+        raise without_package(error, "server") or error from error
     except Exception as error:
         if (readable := _in_words(error)) is None:
             raise

@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
+from herdpy.distribution import install_line, line_for, missing_package, package_of
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -108,6 +110,24 @@ def _joined(first: str, caret: str | None, detail: str | None, hint: str | None)
     return "\n".join(lines)
 
 
+def without_package(error: ImportError, extra: str | None = None) -> CliError | None:
+    """What to install where a package of others' is missing; None: the error is another.
+
+    Args:
+        extra: the one that the command needs; None: the one that brings that package.
+    """
+    name = missing_package(error)
+    if name is None:
+        # The driver and the BookKeeper client say themselves what to install.
+        return CliError(str(error)) if _says_what(error) else None
+    hint = f"{install_line(extra) if extra else line_for(name)} brings it."
+    return CliError(f"this needs the Python package {package_of(name)}, which is not installed", hint=hint)
+
+
+def _says_what(error: BaseException) -> bool:
+    return "pip install " in str(error)
+
+
 def print_note(text: str) -> None:
     """Print ``text`` to standard error: progress notes, warnings and failures, never results."""
     sys.stderr.write(text + "\n")
@@ -142,8 +162,13 @@ def exit_code(error: Exception | KeyboardInterrupt) -> int:
         # buffered would fail again when the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    if isinstance(error, ImportError) and (readable := without_package(error)) is not None:
+        print_note(render(readable))
+        return FAILED
     if database_error(error) is None and not isinstance(error, OSError):
-        raise error
+        if not _says_what(error):
+            raise error
+        error = CliError(str(error))
     print_note(render(error))
     return FAILED
 

@@ -1,27 +1,31 @@
-"""Modules that a driver-only install lacks. Below every command; it imports nothing that is heavy."""
+"""Modules that an install without their extra lacks. Below every command; imports nothing heavy."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
 
-from herdpy.cli.errors import CliError
-from herdpy.distribution import install_line
+from herdpy.cli.errors import without_package
 from herdpy.imports import importing
 
 
-def needed(module: str) -> ModuleType:
-    """Import a module that needs the ``server`` extra; CliError that names the extra if it is missing."""
+def needed(module: str, extra: str | None = None) -> ModuleType:
+    """Import a module that needs packages of an extra.
+
+    Args:
+        extra: the one that the command needs; None: the one that brings the package that is missing.
+
+    Raises:
+        CliError: a package of others' is missing; its hint is the line that installs it.
+    """
     try:
         with importing():
             return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in {"herdpy", "herdpy_sql", "herdpy_server"}:
+        readable = without_package(error, extra)
+        if readable is None:
             raise
-        raise CliError(
-            f"this needs the Python package {error.name}, which is not installed",
-            hint=f"Opening a database in a directory needs the server extra: {install_line('server')}",
-        ) from error
+        raise readable from error
 
 
 def in_help(line: str) -> str:

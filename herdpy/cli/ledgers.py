@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from herdpy.cli.errors import FAILED, USAGE, CliError, print_note
+from herdpy.cli.errors import FAILED, USAGE, CliError, print_note, without_package
 from herdpy.cli.extras import in_help, needed
 from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
@@ -255,7 +255,7 @@ def with_cluster(uri: str, work: Callable[[BookKeeper], Awaitable[T]]) -> T:
     try:
         from herdpy.bookkeeper import BookKeeper, ClientSettings, errors
     except ImportError as error:
-        raise CliError(str(error)) from error
+        raise without_package(error, "bookkeeper") or error from error
 
     async def run() -> T:
         async with client as bk:
@@ -266,7 +266,7 @@ def with_cluster(uri: str, work: Callable[[BookKeeper], Awaitable[T]]) -> T:
     try:
         client = BookKeeper(uri, settings=ClientSettings(zookeeper_timeout_s=_ZOOKEEPER_TIMEOUT_S))
     except ImportError as error:
-        raise CliError(str(error)) from error
+        raise without_package(error, "bookkeeper") or error from error
     except ValueError as error:
         raise CliError(str(error), code=USAGE) from error
     try:

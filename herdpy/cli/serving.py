@@ -72,7 +72,7 @@ def plain_arguments(words: Sequence[str]) -> ServerArguments | None:
 
 def serve(given: ServerArguments) -> int:
     """Run a server to its end, or look at its configuration; the exit code. CliError when that is wrong."""
-    settings: Any = needed("herdpy_server.config")
+    settings: Any = needed("herdpy_server.config", "server")
     flags = [
         (flag, key, value)
         for flag, key, value in (
@@ -108,7 +108,7 @@ def serve(given: ServerArguments) -> int:
             sys.stdout.write("The configuration is right.\n")
         return 0
     with importing(freeze=True):
-        server: Any = needed("herdpy_server.server")
+        server: Any = needed("herdpy_server.server", "server")
     code: int = server.serve(loaded, read)
     return code
 

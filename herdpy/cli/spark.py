@@ -6,15 +6,13 @@ Arguments are the jobs' own (argparse, as ``spark-submit`` needs them), so they 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 
 import typer
 
-from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.errors import USAGE, CliError, without_package
 from herdpy.cli.target import VARIABLE, spelled_out
-from herdpy.distribution import install_line
 
 #: All that comes after the name is the job's, its --help too.
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -50,9 +48,10 @@ def spark_command(context: typer.Context) -> None:
         raise CliError(
             f"there is no job {arguments[0]!r}", hint=f"There are {', '.join(_SUMMARIES)}.", code=USAGE
         )
-    if importlib.util.find_spec("herdpy_spark") is None:
-        raise CliError("the jobs need more than the driver", hint=install_line("spark"))
-    from herdpy_spark.jobs.running import job_named, main
+    try:
+        from herdpy_spark.jobs.running import job_named, main
+    except ModuleNotFoundError as error:
+        raise without_package(error, "spark") or error from error
 
     raise typer.Exit(main(job_named(arguments[0]), _with_url(arguments[1:])))
 

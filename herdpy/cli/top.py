@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.errors import USAGE, CliError, without_package
 from herdpy.cli.output import write_document, write_table
 from herdpy.cli.status import servers_of
 from herdpy.cli.target import JsonOption, Place
-from herdpy.distribution import install_line
 
 if TYPE_CHECKING:
     from herdpy.top.monitor import Monitor
@@ -60,12 +59,7 @@ def top_command(
             raise CliError("this is no terminal", hint="--once prints tables, --json a document.", code=USAGE)
         from herdpy.top.screen import TopScreen
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] == "herdpy":
-            raise
-        raise CliError(
-            f"this needs the Python package {error.name}, which is not installed",
-            hint=f'It comes with the extra "top", and with "server": {install_line("top")}',
-        ) from error
+        raise without_package(error, "top") or error from error
     TopScreen(monitor, interval).run()
 
 

@@ -87,8 +87,8 @@ def connect(
             ``statement_timeout`` (in seconds), ``read_level``, ``application_name``, ``sslmode`` ...
 
     Raises:
-        InterfaceError: the URL or an option is wrong, or ``herdpydb[server]`` (``herdpydb[remote]``) is
-            not installed.
+        InterfaceError: the URL or an option is wrong, or what it needs is not installed: the database
+            (``herdpydb``), kazoo (the extra ``zk``).
         OperationalError: there is no database, or no server leads (08001), or another process has the
             directory open (55006).
         DatabaseError: the database is damaged; the message says what to do.

@@ -19,7 +19,7 @@ from herdpy.dbapi import options as known
 from herdpy.dbapi import traced, url
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.distribution import install_line
+from herdpy.distribution import driver_line
 from herdpy.options import boolean, nearest, number
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def missing(error: ImportError) -> ImportError | InterfaceError:
     """What to install, when it is psycopg that could not be imported; otherwise the error itself."""
     if "psycopg" not in str(error) and "pq wrapper" not in str(error):
         return error
-    return InterfaceError(f"servers need psycopg: {install_line('remote')} ({error})")
+    return InterfaceError(f"servers need psycopg: {driver_line()} ({error})")
 
 
 def _directory(

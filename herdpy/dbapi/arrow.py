@@ -1,6 +1,6 @@
 """Arrow at the driver's edge: whatever a caller has becomes record batches, and back to pandas.
 
-pyarrow comes with ``herdpydb[server]`` and is loaded when it is first asked for.
+pyarrow comes with ``herdpydb``, not with its client alone, and is loaded when it is first asked for.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from herdpy.dbapi import link
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
 from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
-from herdpy.distribution import install_line
+from herdpy.distribution import install_line, missing_package
 from herdpy.imports import importing
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def open_link(path: str, *, create: bool, autocommit: bool, settings: dict[str, 
         with importing():
             from herdpy_server.embedded import Database
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("herdpy"):
+        if missing_package(error) is None and error.name != "herdpy_server":
             raise
         raise InterfaceError(
-            f"opening a directory needs the database itself: {install_line('server')} ({error})"
+            f"opening a directory needs the database itself: {install_line()} ({error})"
         ) from error
     if not create and not (os.path.isdir(path) and {*os.listdir(path)} - {"lost+found"}):
         raise OperationalError(f"there is no database in {path}", sqlstate="08001")

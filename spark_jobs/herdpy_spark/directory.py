@@ -83,9 +83,7 @@ def publish(path: str, tablespace: str = "herdpy") -> Publication:
     try:
         from herdpy_server.embedded import Database
     except ImportError as error:
-        raise DirectoryError(
-            f"a directory needs the database: {install_line('spark', 'server')} ({error})"
-        ) from error
+        raise DirectoryError(f"a directory needs the database: {install_line('spark')} ({error})") from error
     try:
         database = Database.acquire(path)
     except SqlError as error:

@@ -17,6 +17,7 @@ from herdpy.bookkeeper import (
     Outcome,
     UnknownLayoutError,
 )
+from herdpy.distribution import package_of
 from herdpy.testing.model import ModelCluster
 
 
@@ -183,7 +184,7 @@ def test_a_missing_package_is_told_with_the_extra(package, first):
     code = f"import sys; sys.modules['{package}'] = None; from herdpy.bookkeeper import BookKeeper; {first}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"ImportError: {package}" in done.stderr
+    assert f"ImportError: {package_of(package)} is not installed" in done.stderr
     assert 'pip install "herdpydb[bookkeeper]"' in done.stderr.splitlines()[-1]
 
 

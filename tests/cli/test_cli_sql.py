@@ -166,7 +166,7 @@ def test_a_driver_only_install_is_told_what_it_lacks(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "the Python package lmdb, which is not installed" in done.stderr
-    assert 'pip install "herdpydb[server]"' in done.stderr
+    assert "pip install herdpydb " in done.stderr
 
 
 @pytest.mark.parametrize("name", ["sql", "import", "export", "log", "check", "info", "checkpoint", "version"])

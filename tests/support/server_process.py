@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,13 @@ from herdpy.testing.process import spawn
 PATIENCE_S = 60.0
 
 
-def server_command(*arguments: object) -> list[str]:
+OWN_PROGRAM = (sys.executable, "-m", "herdpy.cli")
+"""The command `herdpy` of this environment."""
+
+
+def server_command(*arguments: object, program: Sequence[str] = OWN_PROGRAM) -> list[str]:
     """The command line of a server."""
-    return [sys.executable, "-m", "herdpy.cli", "server", *map(str, arguments)]
+    return [*program, "server", *map(str, arguments)]
 
 
 class RunningServer:
@@ -34,7 +38,9 @@ class RunningServer:
         lines: what it has printed so far, line by line.
     """
 
-    def __init__(self, data: Path, *arguments: object, **environment: str) -> None:
+    def __init__(
+        self, data: Path, *arguments: object, program: Sequence[str] = OWN_PROGRAM, **environment: str
+    ) -> None:
         """Start it; :meth:`ready` waits until it serves."""
         free = ["--port", "0", "--set", "http.port=0", "--set", "grpc.port=0", "--log-format", "json"]
         self.data = data
@@ -42,7 +48,7 @@ class RunningServer:
         self._changed = threading.Condition()
         self._over = False
         self._connections: list[psycopg.Connection[Any]] = []
-        command = server_command("--data", data, *free, *arguments)
+        command = server_command("--data", data, *free, *arguments, program=program)
         self.process = spawn(command, stdout=subprocess.PIPE, environment=environment)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from herdpy.dbapi.errors import InterfaceError, OperationalError
 from herdpy.dbapi.options import RemoteOptions
 from herdpy.dbapi.url import ZooKeeper
-from herdpy.distribution import install_line
+from herdpy.distribution import driver_line
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ZnodeReader:
             from kazoo.client import KazooClient
         except ImportError as error:
             raise InterfaceError(
-                f"looking servers up in ZooKeeper needs kazoo: {install_line('zk')} ({error})"
+                f"looking servers up in ZooKeeper needs kazoo: {driver_line('zk')} ({error})"
             ) from error
         hosts = self._hosts.split(",")
         random.shuffle(hosts)

@@ -13,6 +13,7 @@ import logging
 import os
 import resource
 import signal
+import ssl
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -97,6 +98,7 @@ class ServerProcess:
         self._member: Member | None = None
         self._console: Console | None = None
         self._tracing: ServerTracing | None = None
+        self._http_tls: ssl.SSLContext | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
         self._apply(self.config)
@@ -126,9 +128,7 @@ class ServerProcess:
         _raise_descriptor_limit(config.postgres.max_connections, config.workers.maximum)
         self._trace(config)
         if config.http.enabled:
-            await self._listen(
-                "http", config, lambda: self._page.start(config.http.address, config.http.port)
-            )
+            await self._listen("http", config, lambda: self._start_page(config))
         if config.cluster.zookeeper:
             await self._join(config)
             return
@@ -151,6 +151,13 @@ class ServerProcess:
             database.log.look_on(self._tracing.of_log(f"{_HOST}:{database.path}", DATABASE))
         node = ServedNode(database.path, database.driver, placements)
         await self._serve(config, node, PostgresFrontEnd(config, node, RoleStore(RoleFile(database.path))))
+
+    async def _start_page(self, config: ServerConfig) -> None:
+        if config.http.tls:
+            self._http_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._http_tls.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._http_tls.load_cert_chain(config.tls.certificate, config.tls.key)
+        await self._page.start(config.http.address, config.http.port, self._http_tls)
 
     async def _serve(self, config: ServerConfig, node: ServedNode, postgres: PostgresFrontEnd) -> int | None:
         """Let clients in; the port of gRPC, None when there is none."""
@@ -364,6 +371,11 @@ class ServerProcess:
         self._apply(self.config)
         for _name, front_end in self._front_ends:
             front_end.reload(self.config)
+        if self._http_tls is not None:
+            try:
+                self._http_tls.load_cert_chain(self.config.tls.certificate, self.config.tls.key)
+            except OSError as error:
+                logger.error("certificate and key are not taken over by HTTP: %s", error)
         logger.info("configuration read again", extra={"changed": ", ".join(taken) or "nothing"})
         if left:
             logger.warning("these settings need another start: %s", ", ".join(left))

@@ -45,3 +45,10 @@ def test_what_needs_tls_is_told_without_it(written):
         f"{path}:2: tls.required needs tls.certificate and tls.key",
         f"{path}:3: tls.client_ca needs tls.certificate and tls.key",
     ]
+
+
+def test_https_needs_a_certificate(written, pem):
+    path = written("[http]\ntls = true\n")
+    assert problems(path) == [f"{path}:2: http.tls needs tls.certificate and tls.key"]
+    path = written(f"[tls]\ncertificate = '{pem['own']}'\nkey = '{pem['own_key']}'\n[http]\ntls = true\n")
+    assert load(path, flags=[DATA]).config.http.tls

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import ssl
+import urllib.error
+import urllib.request
 
 import psycopg
 import pytest
@@ -95,15 +98,26 @@ def test_a_new_certificate_is_used_from_then_on(configured, tmp_path):
         connection = server.connect(sslmode="verify-full", sslrootcert=str(tmp_path / "ca.pem"))
         return connection.pgconn.ssl_in_use
 
-    text = f"[tls]\ncertificate = '{tmp_path}/both.pem'\nkey = '{tmp_path}/both.pem'\n"
+    def page() -> str:
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        with urllib.request.urlopen(
+            f"https://127.0.0.1:{server.http_port}/console/", context=context
+        ) as answer:
+            return str(answer.headers["set-cookie"])
+
+    text = f"[tls]\ncertificate = '{tmp_path}/both.pem'\nkey = '{tmp_path}/both.pem'\n[http]\ntls = true\n"
     issue()
     server = configured(text)
     assert connect()
+    assert "; Secure" in page()
     issue()
     with pytest.raises(psycopg.OperationalError, match="certificate verify failed"):
         connect()
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        page()
     server.rewrite(text, "configuration read again")
     assert connect()
+    assert "; Secure" in page()
 
 
 def test_without_a_file_the_flags_still_hold(server):

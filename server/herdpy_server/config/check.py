@@ -31,6 +31,7 @@ def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str],
     problems = [
         *_data(config, where),
         *_tls(config, where),
+        *_console(config, where),
         *_rules(config, where),
         *_places(config, where),
         *_log_file(config, where),
@@ -172,6 +173,32 @@ def _try_tls(config: ServerConfig) -> None:
         context.load_verify_locations(config.tls.client_ca)
 
 
+def _console(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
+    if config.http.tls and not config.tls.certificate:
+        yield f"{where('http.tls')}: http.tls needs tls.certificate and tls.key"
+    console = config.console
+    if not console.oidc_issuer:
+        for name in ("client_id", "client_secret_file", "ca"):
+            if getattr(console, f"oidc_{name}"):
+                yield f"{where(f'console.oidc_{name}')}: console.oidc_{name} needs console.oidc_issuer"
+        return
+    issuer = urlsplit(console.oidc_issuer)
+    is_safe = issuer.scheme == "https" or (issuer.scheme == "http" and is_loopback(issuer.hostname or ""))
+    if not is_safe or not issuer.hostname or issuer.query or issuer.fragment:
+        yield (
+            f"{where('console.oidc_issuer')}: console.oidc_issuer = {console.oidc_issuer!r} is no https URL"
+            " (http is for this machine)"
+        )
+    if not console.oidc_client_id:
+        yield f"{where('console.oidc_issuer')}: console.oidc_issuer needs console.oidc_client_id"
+    if "openid" not in console.oidc_scopes:
+        yield f"{where('console.oidc_scopes')}: console.oidc_scopes lacks openid"
+    for name in ("oidc_client_secret_file", "oidc_ca"):
+        path = getattr(console, name)
+        if path and not os.access(path, os.R_OK):
+            yield f"{where(f'console.{name}')}: console.{name}: {path} cannot be read"
+
+
 def _rules(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
     place = where("authentication.rules")
     if not config.authentication.rules:
@@ -300,6 +327,12 @@ def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
     remote = [address for address in config.postgres.addresses if not is_loopback(address)]
     if remote and not config.tls.certificate:
         yield f"{where('postgres.addresses')}: other machines can connect to {remote[0]}, and there is no TLS"
+    http = config.http
+    if http.enabled and config.console.enabled and not is_loopback(http.address) and not http.tls:
+        yield (
+            f"{where('http.address')}: other machines can reach the console at {http.address}, without"
+            " TLS: they cannot log in by a password unless console.allow_plain_password is set"
+        )
     needed = config.storage.query_memory_bytes + config.storage.column_cache_bytes
     if config.workers.memory_bytes < needed:
         yield (

@@ -169,6 +169,9 @@ class HttpSection(Section, frozen=True, kw_only=True):
     enabled: Annotated[bool, says("Whether the page is served.")] = True
     address: Annotated[str, says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
     port: Annotated[int, whole(0, 65535, "Its port; 0 picks a free port and logs it.")] = 8480
+    tls: Annotated[
+        bool, says("Serve HTTPS, with the certificate of [tls]; probes and Prometheus must use it, too.")
+    ] = False
 
 
 class ConsoleSection(Section, frozen=True, kw_only=True):
@@ -201,6 +204,29 @@ class ConsoleSection(Section, frozen=True, kw_only=True):
         float, seconds(0.1, DAY_S, "How long a statement of a page may run; the SQL page may ask for more.")
     ] = 30.0
     max_rows: Annotated[int, whole(1, 100_000, "How many rows a page shows of an answer.")] = 1000
+    oidc_issuer: Annotated[
+        str,
+        says(
+            "A provider of OpenID Connect by which roles log in: its issuer, an https URL (http on this"
+            " machine); empty: none."
+        ),
+    ] = ""
+    oidc_client_id: Annotated[
+        str, says("What this console is called there; its redirect URL ends with /console/login/back.")
+    ] = ""
+    oidc_client_secret_file: Annotated[
+        str, says("A file with its secret in the first line; empty: the client is a public one.")
+    ] = ""
+    oidc_scopes: Annotated[tuple[str, ...], says("What is requested of the provider.")] = (
+        "openid",
+        "profile",
+    )
+    oidc_role_claim: Annotated[
+        str, says("Which claim of the identity token is the role; it must exist and may log in.")
+    ] = "preferred_username"
+    oidc_ca: Annotated[
+        str, says("A PEM file with the CAs of the provider's certificate; empty: this machine's.")
+    ] = ""
 
 
 class GrpcSection(Section, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ authentication which roles may log in, by the rules of PostgreSQL's protocol
 parts          what of the server it stands on
 rendering      templates, and their filters
 static_files   scripts and styles
+oidc           which roles a provider of identities names
 gateway        statements of pages, run with the rights of their role
 visit          one request of a page, as the page sees it
 jobs           what goes on besides requests

@@ -22,6 +22,7 @@ from herdpy_server.console.authentication import ConsoleAuthentication, Password
 from herdpy_server.console.gateway import ConsoleGateway
 from herdpy_server.console.jobs import ConsoleJobs
 from herdpy_server.console.logins import Login, Logins
+from herdpy_server.console.oidc import OidcProvider
 from herdpy_server.console.pages import PAGES
 from herdpy_server.console.parts import ConsoleParts
 from herdpy_server.console.rendering import environment
@@ -73,6 +74,7 @@ class Console:
         self.jobs = ConsoleJobs()
         gateway = ConsoleGateway(parts.context, given)
         self._surroundings = Surroundings(parts, gateway, self.jobs, environment(), PAGES)
+        self._oidc = OidcProvider(given) if given.oidc_issuer else None
         self._static = StaticFiles()
         self._router = Router(self._routes())
 
@@ -85,6 +87,7 @@ class Console:
             Route(f"{ROOT}/static/{{name}}", self._static.answer),
             Route(f"{ROOT}/login", self._login_page),
             Route(f"{ROOT}/login", self._log_in, methods=["POST"]),
+            *self._oidc_routes(),
             Route(f"{ROOT}/logout", self._log_out, methods=["POST"]),
             *[
                 Route(f"{ROOT}/{route.path}", self._endpoint(page, route), methods=[route.method])
@@ -217,6 +220,7 @@ class Console:
             "opens_for": authentication.opens_for(visitor),
             "takes_passwords": authentication.takes_passwords(visitor),
             "is_plain": not visitor.is_encrypted and not is_loopback(visitor.address),
+            "provider": None if self._oidc is None else self._oidc.name,
             "next": next_of(request.query_params.get("next", "")),
             "user": "",
             "database": self._parts.default_database(),
@@ -258,6 +262,52 @@ class Console:
         self._set_cookie(request, answer, ident)
         return answer
 
+    # By a provider of identities.
+
+    def _oidc_routes(self) -> list[Route]:
+        if self._oidc is None:
+            return []
+        return [
+            Route(f"{ROOT}/login/oidc", self._to_provider),
+            Route(f"{ROOT}/login/back", self._from_provider),
+        ]
+
+    async def _to_provider(self, request: Request) -> Response:
+        assert self._oidc is not None
+        back = f"{request.url.scheme}://{request.headers['host']}{ROOT}/login/back"
+        try:
+            where, browser = await self._oidc.begin(back, next_of(request.query_params.get("next", "")))
+        except SqlError as error:
+            return self._show_login(request, status_of(error), error=error)
+        answer = RedirectResponse(where, 303)
+        # Lax: the browser comes back from another site.
+        answer.set_cookie(
+            _oidc_cookie(request),
+            browser,
+            max_age=600,
+            path=f"{ROOT}/login",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    async def _from_provider(self, request: Request) -> Response:
+        assert self._oidc is not None
+        visitor, database = visitor_of(request), self._parts.default_database()
+        try:
+            browser = request.cookies.get(_oidc_cookie(request), "")
+            user, target = await self._oidc.finish(request.query_params, browser)
+            proof = self._authentication.admit_named(visitor, user, database)
+        except SqlError as error:
+            return self._show_login(request, status_of(error), error=error)
+        self.logins.end(request.cookies.get(_cookie_name(request), ""))
+        ident, _login = self.logins.begin(user, database, "oidc", proof)
+        answer = self._bare("hop.html", target=target)  # a redirect would be the other site's still
+        self._set_cookie(request, answer, ident)
+        answer.delete_cookie(_oidc_cookie(request), path=f"{ROOT}/login", httponly=True, samesite="lax")
+        return answer
+
     async def _log_out(self, request: Request) -> Response:
         ident = request.cookies.get(_cookie_name(request), "")
         login = self.logins.find(ident)
@@ -287,6 +337,10 @@ def _cookie_name(request: Request) -> str:
     """Servers of one machine differ by their ports, which cookies do not know."""
     server = request.scope.get("server")
     return f"herdpy_console_{server[1] if server else 0}"
+
+
+def _oidc_cookie(request: Request) -> str:
+    return f"{_cookie_name(request)}_oidc"
 
 
 def visitor_of(request: Request) -> Visitor:

@@ -92,6 +92,26 @@ class ConsoleAuthentication:
         self.record("login", visitor, user, database)
         return evidence, self._proof(user, evidence)
 
+    def admit_named(self, visitor: Visitor, user: str, database: str) -> str:
+        """Let in a role that a provider of identities has named; what must stay so.
+
+        Raises:
+            SqlError: 28000 there is no such role, or it may not come from there; and as :meth:`prove`.
+        """
+        store = self._context.registry.role_store
+        try:
+            # A role that is not there may do everything, for those that the rules trust: never for others.
+            if store is None or store.get(user) is None or not self._may_log_in(user):
+                raise SqlError("28000", f'"{user[:_MAX_NAME_CHARS]}" is no role that may log in')
+            if self._method(visitor, user) == REJECT or not self.takes_passwords(visitor):
+                raise SqlError("28000", f'no rule lets user "{user}" in from host "{visitor.address}"')
+            self.check_database(user, database)
+        except SqlError as error:
+            self.record("refused", visitor, user, database, error.sqlstate)
+            raise
+        self.record("login", visitor, user, database)
+        return self._proof(user, "oidc")
+
     def admit_trusted(self, visitor: Visitor, user: str, database: str) -> str:
         """Let in a role that the rules trust, as :meth:`opens_for` says; what must stay so."""
         self.check_database(user, database)

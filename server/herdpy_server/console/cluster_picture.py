@@ -145,15 +145,16 @@ def draw(
     ledgers: Sequence[Row],
     bookies: Sequence[Row],
     here: str,
+    scheme: str = "http",
 ) -> ClusterPicture:
     """Lay a cluster out.
 
     Args:
         nodes, replicas, tablespaces, ledgers, bookies: rows of the tables of these names in schema herdpy; of
             a server that is alone the first two and the last are empty.
-        here: what this server is called where it is no node.
+        here: what this server is called where it is no node. ``scheme``: of the nodes' consoles.
     """
-    boxes = _nodes(nodes, replicas, here)
+    boxes = _nodes(nodes, replicas, here, scheme)
     shown = list(tablespaces[:MOST_BARS])
     hues = {one["name"]: number % HUES for number, one in enumerate(shown)}
     for box in boxes:
@@ -180,7 +181,7 @@ def draw(
     )
 
 
-def _nodes(nodes: Sequence[Row], replicas: Sequence[Row], here: str) -> list[NodeBox]:
+def _nodes(nodes: Sequence[Row], replicas: Sequence[Row], here: str, scheme: str) -> list[NodeBox]:
     if not nodes:
         return [NodeBox(here, "alone", "", True, False, "")]
     found = [
@@ -190,7 +191,7 @@ def _nodes(nodes: Sequence[Row], replicas: Sequence[Row], here: str) -> list[Nod
             one["version"] or "",
             bool(one["is_here"]),
             False,
-            "" if one["is_here"] or not one["http_address"] else f"http://{one['http_address']}/console/",
+            "" if one["is_here"] or not one["http_address"] else f"{scheme}://{one['http_address']}/console/",
         )
         for one in nodes
     ]

@@ -35,6 +35,10 @@ class ConsoleParts:
         """What this server is called: its node, or its directory's name."""
         return self.tablespaces.node_id or self.tablespaces.path.name or "herdpy"
 
+    def scheme(self) -> str:
+        """Of the consoles of this cluster, whose nodes are configured alike."""
+        return "https" if self.config().http.tls else "http"
+
     def default_database(self) -> str:
         """Where statements run unless a page says otherwise."""
         config = self.config()

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import ssl
+
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from herdpy_server.http.families import MetricsText
@@ -88,10 +90,14 @@ class StatusPage:
         self._listener: asyncio.Server | None = None
         self.port = 0
 
-    async def start(self, address: str, port: int) -> None:
-        """Listen; ``port`` 0 takes a free one. OSError when the port is taken."""
+    async def start(self, address: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        """Listen; ``port`` 0 takes a free one. OSError when the port is taken.
+
+        Args:
+            tls: what connections are made with; None: plain HTTP.
+        """
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._connected, address, port)
+        self._listener = await loop.create_server(self._connected, address, port, ssl=tls)
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

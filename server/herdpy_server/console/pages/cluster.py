@@ -40,7 +40,13 @@ async def _state(visit: Visit) -> dict[str, Any]:
         rows = {name: (await session.run(sql, max_rows=_MAX_ROWS)).records for name, sql in _QUERIES.items()}
     here = visit.parts.server_name()
     picture = draw(
-        rows["nodes"], rows["replicas"], rows["tablespaces"], rows["ledgers"], rows["bookies"], here
+        rows["nodes"],
+        rows["replicas"],
+        rows["tablespaces"],
+        rows["ledgers"],
+        rows["bookies"],
+        here,
+        visit.parts.scheme(),
     )
     return {
         "picture": picture,

@@ -44,7 +44,8 @@ async def _state(visit: Visit) -> dict[str, Any]:
         placed = {row["node"] for row in one["placed"] if row["is_wanted"]}
         one["free_nodes"] = [row["node"] for row in nodes if row["node"] not in placed]
     here = next((row["node"] for row in nodes if row["is_here"]), None)
-    consoles = {row["node"]: f"http://{row['http_address']}" for row in nodes if row["http_address"]}
+    scheme = visit.parts.scheme()
+    consoles = {row["node"]: f"{scheme}://{row['http_address']}" for row in nodes if row["http_address"]}
     return {"tablespaces": tablespaces, "nodes": nodes, "here": here, "consoles": consoles}
 
 

@@ -28,7 +28,7 @@ from xxhash import xxh3_128_digest
 from herdpy.backup.errors import DamagedPartError
 
 _MAGIC: Final = b"HPBK"
-_VERSION: Final = 1
+VERSION: Final = 1
 _ENCRYPTED: Final = 1
 _START = struct.Struct(">4sBBH")
 _NONCE_BYTES = 12
@@ -64,7 +64,7 @@ class PartCodec:
         if size > MAX_CONTENT_BYTES:
             raise ValueError(f"a part of {size} bytes is larger than {MAX_CONTENT_BYTES}")
         head = msgspec.json.encode(_Head(self.repository, name, size))
-        start = _START.pack(_MAGIC, _VERSION, _ENCRYPTED if self.key else 0, len(head)) + head
+        start = _START.pack(_MAGIC, VERSION, _ENCRYPTED if self.key else 0, len(head)) + head
         body = zstandard.ZstdCompressor(level=self.level).compress(contents)
         if self.key is not None:
             nonce = os.urandom(_NONCE_BYTES)
@@ -81,7 +81,7 @@ class PartCodec:
         magic, version, flags, head_size = _START.unpack_from(data)
         if magic != _MAGIC:
             raise DamagedPartError(name, "it is no part of a backup")
-        if version != _VERSION or flags & ~_ENCRYPTED:
+        if version != VERSION or flags & ~_ENCRYPTED:
             raise DamagedPartError(name, f"its format is version {version}, flags {flags}, not known here")
         stop = _START.size + head_size
         head = self._head(name, data[_START.size : stop])

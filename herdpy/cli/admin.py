@@ -188,6 +188,33 @@ def reload_command(url: Server, ca: Ca = None, json: JsonOption = False) -> None
     _show(_call(url, ca, "ReloadConfiguration", "ReloadConfigurationRequest"), json=json)
 
 
+def upgrade_command(
+    url: Server,
+    finish: Annotated[
+        bool,
+        typer.Option("--finish", help="Raise the level: the way back to the older version ends here."),
+    ] = False,
+    ca: Ca = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how far an upgrade is: the level of the cluster or directory, and each server's version.
+
+    With --finish the level is raised to the newest that the server knows, once every server runs it.
+    """
+    method = "FinishUpgrade" if finish else "GetUpgrade"
+    answer = _call(url, ca, method, f"{method}Request")
+    if json:
+        write_document(answer)
+        return
+    servers = answer.pop("servers")
+    _show({name: value or None for name, value in answer.items()}, json=False)
+    write_table(
+        ["Node", "Version", "Knows level"],
+        [(one["node"] or None, one["version"] or None, one["level"]) for one in servers],
+        sys.stdout,
+    )
+
+
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("node", node_command),
     ("tablespaces", tablespaces_command),
@@ -201,4 +228,5 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("settings", settings_command),
     ("log-levels", levels_command),
     ("reload", reload_command),
+    ("upgrade", upgrade_command),
 )

@@ -165,15 +165,17 @@ def _checkpoint_of_servers(found: target.TargetDatabase) -> list[int]:
 
 def version_command(json: JsonOption = False) -> None:
     """Show the versions of HerdPy, Python and the libraries that it stands on, and whether hot modules run
-    compiled or from their sources ("pure").
+    compiled or from their sources ("pure"). --json has the versions of all formats, too.
 
     \b
     Examples:
       herdpy version
+      herdpy version --json
     """
     from importlib import metadata
 
     from herdpy import __version__, compiled
+    from herdpy.formats import FORMATS, LEVELS, NEWEST_LEVEL
 
     versions: dict[str, str | None] = {"herdpy": __version__, "python": sys.version.split()[0]}
     versions["modules"] = compiled.IMPLEMENTATION
@@ -183,7 +185,10 @@ def version_command(json: JsonOption = False) -> None:
         except metadata.PackageNotFoundError:
             versions[name] = None
     if json:
-        sys.stdout.write(jsonlib.dumps(versions) + "\n")
+        formats = {one.key: {"reads": one.reads, "writes": one.writes} for one in FORMATS}
+        level = {"newest": NEWEST_LEVEL, "versions": dict(LEVELS)}
+        document = {**versions, "level": level, "formats": formats}
+        sys.stdout.write(jsonlib.dumps(document) + "\n")
         return
     for name, version in versions.items():
         why = f" ({compiled.REASON})" if name == "modules" and compiled.REASON else ""

@@ -22,6 +22,7 @@ from herdpy.log.errors import (
     LogTrimmedError,
     LogUnavailableError,
     LogWriteError,
+    NewerFormatError,
     RecordError,
 )
 from herdpy.log.file_log import FileLog
@@ -91,6 +92,7 @@ __all__ = [
     "LogUnavailableError",
     "LogWriteError",
     "LoggedTransaction",
+    "NewerFormatError",
     "OwnWait",
     "PutObject",
     "PutRole",

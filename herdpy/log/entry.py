@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from google_crc32c import extend as _crc32c
 from mypy_extensions import mypyc_attr
 
-from herdpy.log.errors import ChainError, RecordError
+from herdpy.log.errors import ChainError, NewerFormatError, RecordError
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import FRAME_BYTES, Record, decode_records
 
@@ -298,7 +298,7 @@ def encode_entry(
 
 
 def decode_header(data: bytes, start: int = 0) -> EntryHeader:
-    """The header at ``start``; RecordError when it is none, is damaged or of another version."""
+    """The header at ``start``; RecordError when it is none or is damaged, NewerFormatError."""
     if len(data) < start + HEADER_BYTES:
         raise RecordError("an entry is shorter than its header")
     magic, version, flags, reserved, ledger, entry, before_l, before_e, lac, parts, size, before_crc = (
@@ -310,7 +310,7 @@ def decode_header(data: bytes, start: int = 0) -> EntryHeader:
     if head_crc != _crc32c(0, data[start : start + _HEAD.size]):
         raise RecordError("the entry's header does not match its checksum")
     if version != VERSION or flags or reserved:
-        raise RecordError(f"entry format version {version}, flags {flags} is not known here")
+        raise NewerFormatError(f"entry format version {version}, flags {flags} is not known here")
     return EntryHeader(LSN(ledger, entry), LSN(before_l, before_e), lac, parts, size, before_crc, crc)
 
 

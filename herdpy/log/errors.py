@@ -12,6 +12,9 @@ from typing import Literal
 Outcome = Literal["done", "not done", "unknown"]
 
 
+NEWER_HINT = "Use the HerdPy that wrote it, or a newer one (docs/upgrades.md). Nothing was changed."
+
+
 class LogError(Exception):
     """Base of the log's errors.
 
@@ -58,6 +61,21 @@ class LogTrimmedError(LogError):
 
 class RecordError(LogError):
     """Bytes that are no record, transaction or entry of the log's format."""
+
+
+class NewerFormatError(LogError):
+    """Whole bytes, in a version of the format that is not known here: a newer HerdPy wrote them.
+
+    That is no damage, so it is no RecordError: nothing is cut off, rebuilt or seeded anew because of it.
+
+    Attributes:
+        sqlstate, hint: as clients and operators see it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.sqlstate = "0A000"
+        self.hint = NEWER_HINT
 
 
 class ChainError(LogError):

@@ -25,7 +25,7 @@ from herdpy.log.entry import (
     decode_entry,
     decode_header,
 )
-from herdpy.log.errors import CorruptLedgerError, RecordError
+from herdpy.log.errors import CorruptLedgerError, NewerFormatError, RecordError
 from herdpy.log.files import Files, write_all
 from herdpy.log.lsn import LSN, START
 
@@ -91,7 +91,7 @@ def encode_file_header(header: FileHeader) -> bytes:
 
 
 def decode_file_header(block: bytes) -> FileHeader:
-    """The header in a ledger file's first block; RecordError when it is none."""
+    """The header in a ledger file's first block; RecordError when it is none, NewerFormatError."""
     if len(block) < BLOCK_BYTES:
         raise RecordError("the file is shorter than a ledger's header")
     magic, version, flags, size, ledger_id, created_us, log_id, before_l, before_e, before_crc = (
@@ -102,7 +102,7 @@ def decode_file_header(block: bytes) -> FileHeader:
     if _CRC.unpack_from(block, _HEADER.size)[0] != _crc32c(block[: _HEADER.size]):
         raise RecordError("the ledger's header does not match its checksum")
     if version != VERSION or flags or size != BLOCK_BYTES:
-        raise RecordError(f"ledger format version {version}, flags {flags} is not known here")
+        raise NewerFormatError(f"ledger format version {version}, flags {flags} is not known here")
     return FileHeader(ledger_id, created_us, log_id, LSN(before_l, before_e), before_crc)
 
 

@@ -18,12 +18,14 @@ from typing import Any, Protocol
 from google_crc32c import value as _crc32c
 
 from herdpy.log.entry import START_CRC
-from herdpy.log.errors import CorruptLedgerError, LedgerListConflictError
+from herdpy.log.errors import CorruptLedgerError, LedgerListConflictError, NewerFormatError
 from herdpy.log.files import Files, OsFiles, read_all, write_all
 from herdpy.log.lsn import LSN, START
 
 FILE_NAME = "ledgers"
-_TITLE = "herdpy-ledger-list 1"
+VERSION = 1
+_NAME = "herdpy-ledger-list"
+_TITLE = f"{_NAME} {VERSION}"
 
 
 @dataclass(slots=True, frozen=True)
@@ -140,7 +142,7 @@ class FileLedgerList:
         self.path = os.path.join(directory, FILE_NAME)
 
     def read(self) -> LedgerListState | None:
-        """The list; CorruptLedgerError when the file is damaged, OSError when it is unreadable."""
+        """The list; CorruptLedgerError: the file is damaged, OSError: it is unreadable, NewerFormatError."""
         try:
             data = read_all(self._files, self.path)
         except OSError as error:
@@ -206,10 +208,15 @@ def _ledger(ledger: LedgerInfo) -> dict[str, Any]:
 def _decode(data: bytes) -> LedgerListState:
     head, _, text = data.partition(b"\n")
     title, _, crc = head.decode("ascii", "replace").rpartition(" ")
-    if title != _TITLE:
-        raise ValueError("the first line does not name a ledger list of format 1")
+    name, _, version = title.rpartition(" ")
+    if name != _NAME or not version.isdecimal():
+        raise ValueError("the first line does not name a ledger list")
     if crc != f"{_crc32c(text):08x}":
         raise ValueError("the list does not match its checksum")
+    if int(version) < VERSION:
+        raise ValueError(f"there never was a ledger list of format {version}")
+    if title != _TITLE:
+        raise NewerFormatError(f"a ledger list of format {version} is not known here")
     body = json.loads(text)
     ledgers = []
     for item in body["ledgers"]:

@@ -16,7 +16,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from herdpy.log.errors import RecordError
+from herdpy.log.errors import NewerFormatError, RecordError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -541,8 +541,10 @@ TYPES: dict[type[Record], int] = {
     LoadDone: 22,
 }
 """The number of each in its frame."""
+LAYOUT_VERSION = 1
+"""The version of the layout of every record's body."""
 _DECODERS: dict[int, Callable[[bytes, int, int], Record]] = {
-    number << 8 | 1: kind.decode for kind, number in TYPES.items()
+    number << 8 | LAYOUT_VERSION: kind.decode for kind, number in TYPES.items()
 }
 _LEAST_BODY = {TYPES[Insert]: 8, TYPES[Update]: 12}
 
@@ -551,7 +553,8 @@ def decode_records(data: bytes, start: int, count: int) -> list[Record]:
     """``count`` records that fill ``data`` from ``start`` to its end.
 
     Raises:
-        RecordError: an unknown type or version, or lengths that do not meet.
+        NewerFormatError: an unknown type or version.
+        RecordError: lengths that do not meet.
     """
     records: list[Record] = []
     total = len(data)
@@ -566,7 +569,7 @@ def decode_records(data: bytes, start: int, count: int) -> list[Record]:
             raise RecordError("a record is longer than its transaction")
         decoder = decoders.get(number << 8 | version)
         if decoder is None:
-            raise RecordError(f"record type {number}, version {version} is not known here")
+            raise NewerFormatError(f"record type {number}, version {version} is not known here")
         if length < least.get(number, 0):
             raise RecordError(f"a record of type {number} is too short")
         records.append(decoder(data, start, end))

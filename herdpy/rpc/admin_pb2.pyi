@@ -101,6 +101,97 @@ class Node(_message.Message):
 Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
+class GetUpgradeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUpgradeRequest: _TypeAlias = GetUpgradeRequest  # noqa: Y015
+
+@_typing.final
+class FinishUpgradeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinishUpgradeRequest: _TypeAlias = FinishUpgradeRequest  # noqa: Y015
+
+@_typing.final
+class Upgrade(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEVEL_FIELD_NUMBER: _builtins.int
+    NEWEST_LEVEL_FIELD_NUMBER: _builtins.int
+    SERVERS_FIELD_NUMBER: _builtins.int
+    HINDRANCE_FIELD_NUMBER: _builtins.int
+    level: _builtins.int
+    """What servers may write: see docs/upgrades.md."""
+    newest_level: _builtins.int
+    """The newest level that this server knows."""
+    hindrance: _builtins.str
+    """Why the level cannot be raised; empty: it can, or is the newest."""
+    @_builtins.property
+    def servers(self) -> _containers.RepeatedCompositeFieldContainer[Global___UpgradeServer]:
+        """The servers that run."""
+
+    def __init__(
+        self,
+        *,
+        level: _builtins.int = ...,
+        newest_level: _builtins.int = ...,
+        servers: _abc.Iterable[Global___UpgradeServer] | None = ...,
+        hindrance: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hindrance", b"hindrance", "level", b"level", "newest_level", b"newest_level", "servers", b"servers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Upgrade: _TypeAlias = Upgrade  # noqa: Y015
+
+@_typing.final
+class UpgradeServer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Its node; empty: it is alone."""
+    version: _builtins.str
+    level: _builtins.int
+    """The newest level that it knows."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        version: _builtins.str = ...,
+        level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "node", b"node", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpgradeServer: _TypeAlias = UpgradeServer  # noqa: Y015
+
+@_typing.final
 class ListTablespacesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

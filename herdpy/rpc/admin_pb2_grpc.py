@@ -85,6 +85,16 @@ class AdminStub:
                 request_serializer=herdpy_dot_rpc_dot_admin__pb2.LogLevels.SerializeToString,
                 response_deserializer=herdpy_dot_rpc_dot_admin__pb2.LogLevels.FromString,
                 _registered_method=True)
+        self.GetUpgrade = channel.unary_unary(
+                '/herdpy.v1.Admin/GetUpgrade',
+                request_serializer=herdpy_dot_rpc_dot_admin__pb2.GetUpgradeRequest.SerializeToString,
+                response_deserializer=herdpy_dot_rpc_dot_admin__pb2.Upgrade.FromString,
+                _registered_method=True)
+        self.FinishUpgrade = channel.unary_unary(
+                '/herdpy.v1.Admin/FinishUpgrade',
+                request_serializer=herdpy_dot_rpc_dot_admin__pb2.FinishUpgradeRequest.SerializeToString,
+                response_deserializer=herdpy_dot_rpc_dot_admin__pb2.Upgrade.FromString,
+                _registered_method=True)
         self.ReloadConfiguration = channel.unary_unary(
                 '/herdpy.v1.Admin/ReloadConfiguration',
                 request_serializer=herdpy_dot_rpc_dot_admin__pb2.ReloadConfigurationRequest.SerializeToString,
@@ -167,6 +177,21 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetUpgrade(self, request, context):
+        """How far an upgrade of the cluster, or of the directory of a server that is alone, is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FinishUpgrade(self, request, context):
+        """Raise the level to the newest that this server knows; older versions are locked out. FAILED_PRECONDITION (55000):
+        servers of an older version run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReloadConfiguration(self, request, context):
         """Read the configuration again, as SIGHUP does.
         """
@@ -226,6 +251,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetLogLevels,
                     request_deserializer=herdpy_dot_rpc_dot_admin__pb2.LogLevels.FromString,
                     response_serializer=herdpy_dot_rpc_dot_admin__pb2.LogLevels.SerializeToString,
+            ),
+            'GetUpgrade': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUpgrade,
+                    request_deserializer=herdpy_dot_rpc_dot_admin__pb2.GetUpgradeRequest.FromString,
+                    response_serializer=herdpy_dot_rpc_dot_admin__pb2.Upgrade.SerializeToString,
+            ),
+            'FinishUpgrade': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinishUpgrade,
+                    request_deserializer=herdpy_dot_rpc_dot_admin__pb2.FinishUpgradeRequest.FromString,
+                    response_serializer=herdpy_dot_rpc_dot_admin__pb2.Upgrade.SerializeToString,
             ),
             'ReloadConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.ReloadConfiguration,
@@ -504,6 +539,60 @@ class Admin:
             '/herdpy.v1.Admin/SetLogLevels',
             herdpy_dot_rpc_dot_admin__pb2.LogLevels.SerializeToString,
             herdpy_dot_rpc_dot_admin__pb2.LogLevels.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUpgrade(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/herdpy.v1.Admin/GetUpgrade',
+            herdpy_dot_rpc_dot_admin__pb2.GetUpgradeRequest.SerializeToString,
+            herdpy_dot_rpc_dot_admin__pb2.Upgrade.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinishUpgrade(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/herdpy.v1.Admin/FinishUpgrade',
+            herdpy_dot_rpc_dot_admin__pb2.FinishUpgradeRequest.SerializeToString,
+            herdpy_dot_rpc_dot_admin__pb2.Upgrade.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,6 +55,12 @@ class AdminStub:
     """The least level that each part of the server logs."""
     SetLogLevels: _grpc.UnaryUnaryMultiCallable[_admin_pb2.LogLevels, _admin_pb2.LogLevels]
     """Change levels until the next start or reload. INVALID_ARGUMENT: no such level or part."""
+    GetUpgrade: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetUpgradeRequest, _admin_pb2.Upgrade]
+    """How far an upgrade of the cluster, or of the directory of a server that is alone, is."""
+    FinishUpgrade: _grpc.UnaryUnaryMultiCallable[_admin_pb2.FinishUpgradeRequest, _admin_pb2.Upgrade]
+    """Raise the level to the newest that this server knows; older versions are locked out. FAILED_PRECONDITION (55000):
+    servers of an older version run.
+    """
     ReloadConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]
     """Read the configuration again, as SIGHUP does."""
 
@@ -85,6 +91,12 @@ class AdminAsyncStub(AdminStub):
     """The least level that each part of the server logs."""
     SetLogLevels: _aio.UnaryUnaryMultiCallable[_admin_pb2.LogLevels, _admin_pb2.LogLevels]  # type: ignore[assignment]
     """Change levels until the next start or reload. INVALID_ARGUMENT: no such level or part."""
+    GetUpgrade: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetUpgradeRequest, _admin_pb2.Upgrade]  # type: ignore[assignment]
+    """How far an upgrade of the cluster, or of the directory of a server that is alone, is."""
+    FinishUpgrade: _aio.UnaryUnaryMultiCallable[_admin_pb2.FinishUpgradeRequest, _admin_pb2.Upgrade]  # type: ignore[assignment]
+    """Raise the level to the newest that this server knows; older versions are locked out. FAILED_PRECONDITION (55000):
+    servers of an older version run.
+    """
     ReloadConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]  # type: ignore[assignment]
     """Read the configuration again, as SIGHUP does."""
 
@@ -172,6 +184,24 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.LogLevels, _abc.Awaitable[_admin_pb2.LogLevels]]:
         """Change levels until the next start or reload. INVALID_ARGUMENT: no such level or part."""
+
+    @_abc_1.abstractmethod
+    def GetUpgrade(
+        self,
+        request: _admin_pb2.GetUpgradeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Upgrade, _abc.Awaitable[_admin_pb2.Upgrade]]:
+        """How far an upgrade of the cluster, or of the directory of a server that is alone, is."""
+
+    @_abc_1.abstractmethod
+    def FinishUpgrade(
+        self,
+        request: _admin_pb2.FinishUpgradeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Upgrade, _abc.Awaitable[_admin_pb2.Upgrade]]:
+        """Raise the level to the newest that this server knows; older versions are locked out. FAILED_PRECONDITION (55000):
+        servers of an older version run.
+        """
 
     @_abc_1.abstractmethod
     def ReloadConfiguration(

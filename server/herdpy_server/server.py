@@ -49,7 +49,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.system.state import DATABASE
 
 if TYPE_CHECKING:
-    from herdpy_server.cluster.errors import NodeIdInUseError
+    from herdpy_server.cluster.errors import ClusterError
     from herdpy_server.console import Console
     from herdpy_server.http.page import Application
     from herdpy_server.process.member import Member
@@ -218,10 +218,10 @@ class ServerProcess:
         cluster.refused.add_done_callback(self._refused)
         settle_interpreter()
 
-    def _refused(self, refusal: asyncio.Future[NodeIdInUseError]) -> None:
+    def _refused(self, refusal: asyncio.Future[ClusterError]) -> None:
         if not refusal.cancelled():
             logger.critical("this node must end: %s", refusal.result())
-            self._asked_to_end("another process has the node's id", fast=True)
+            self._asked_to_end("it may not be a node any more", fast=True)
 
     def _trace(self, config: ServerConfig) -> None:
         """Trace from now on, if the configuration says where spans are sent."""

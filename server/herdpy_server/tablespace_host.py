@@ -233,10 +233,10 @@ class OpenDirectory:
 
     def _open(self, directory: Directory, loop: asyncio.AbstractEventLoop | None) -> None:
         settings = self.settings
-        shutil.rmtree(directory.spill, ignore_errors=True)  # what a crash left there
         fresh = not directory.exists()
         if not fresh:
             directory.read_format()
+        shutil.rmtree(directory.spill, ignore_errors=True)  # what a crash left there
         with contextlib.ExitStack() as undo:
             log_settings = LogSettings(
                 max_ledger_bytes=settings.max_ledger_bytes, max_ledger_age_s=settings.max_ledger_age_s

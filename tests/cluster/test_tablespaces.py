@@ -133,6 +133,9 @@ def test_doubt_that_lasts_is_told(world: World) -> None:
         def __init__(self) -> None:
             self.left = list(self.outcomes)
 
+        async def exists(self, *_: Any) -> None:
+            return None
+
         async def create(self, *_: Any, **__: Any) -> str:
             raise ZooKeeperUnavailableError(outcome=self.left.pop(0) if self.left else Outcome.NOT_DONE)
 

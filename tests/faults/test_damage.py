@@ -164,7 +164,7 @@ def test_a_directory_that_is_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(checkpointed: Path) -> None:
     marker = checkpointed / "HERDPY"
-    marker.write_text(marker.read_text().replace('"format": 1', '"format": 99'))
+    marker.write_text(marker.read_text().replace('"format": 2', '"format": 99'))
     with pytest.raises(SqlError) as caught:
         Database.open(checkpointed)
     assert caught.value.sqlstate == "0A000"

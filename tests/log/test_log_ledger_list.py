@@ -75,7 +75,8 @@ def _text(body):
     ("data", "reason"),
     [
         (b"", "first line"),
-        (b"herdpy-ledger-list 2 00000000\n{}", "format 1"),
+        (b"herdpy-ledger-list 2 00000000\n{}", "checksum"),
+        (_text(b"{}").replace(b"list 1", b"list 0"), "format 0"),
         (b"herdpy-ledger-list 1 00000000\n{}", "checksum"),
         (_text(b"{}"), "ledgers"),
         (_text(b"no json"), "Expecting value"),

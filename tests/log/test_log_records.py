@@ -23,6 +23,7 @@ from herdpy.log import (
     LoadDone,
     LoadOp,
     LoggedTransaction,
+    NewerFormatError,
     PutObject,
     PutRole,
     RecordError,
@@ -241,9 +242,9 @@ def test_no_bytes_break_the_decoders_otherwise(data):
 
 
 def test_unknown_record_types_and_versions_are_refused():
-    with pytest.raises(RecordError, match="type 31, version 1"):
+    with pytest.raises(NewerFormatError, match="type 31, version 1"):
         decode_record(bytes.fromhex("1f 01 00000000"))
-    with pytest.raises(RecordError, match="type 16, version 2"):
+    with pytest.raises(NewerFormatError, match="type 16, version 2"):
         decode_record(bytes.fromhex("10 02 00000000"))
 
 

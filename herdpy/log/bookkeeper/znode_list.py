@@ -36,7 +36,7 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znodes,
     ZnodeVersionError,
 )
-from herdpy.log.errors import CorruptLedgerError, LedgerListConflictError, LogFullError
+from herdpy.log.errors import CorruptLedgerError, LedgerListConflictError, LogFullError, NewerFormatError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 
@@ -69,6 +69,14 @@ def whole(head: Head, chunks: Iterable[Ledgers]) -> LedgerListState:
     return replace(head.state, ledgers=(*kept, *head.state.ledgers))
 
 
+def _check_format(found: object, known: tuple[int, ...], path: str) -> None:
+    """ValueError unless it is one; NewerFormatError when it is none that is known here."""
+    if not isinstance(found, int):
+        raise ValueError(f"format {found!r} is none")
+    if found not in known:
+        raise NewerFormatError(f"znode {path} has format {found}, which is not known here")
+
+
 def encode_chunk(ledgers: Ledgers) -> bytes:
     """The data of a chunk's znode."""
     body = {"format": FORMAT, "ledgers": [_ledger(ledger) for ledger in ledgers]}
@@ -79,8 +87,7 @@ def decode_chunk(data: bytes, path: str) -> Ledgers:
     """A chunk's ledgers; CorruptLedgerError when the znode holds something else."""
     try:
         body = json.loads(data)
-        if body["format"] != FORMAT:
-            raise ValueError(f"format {body['format']!r} is not known here")
+        _check_format(body["format"], (FORMAT,), path)
         return tuple(_ledger_info(item) for item in body["ledgers"])
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptLedgerError(None, None, "", f"znode {path}: {error!r}") from error
@@ -125,8 +132,7 @@ def decode_list(data: bytes, version: int, path: str) -> Head:
     """What the znode holds; CorruptLedgerError when it is something else."""
     try:
         body = json.loads(data)
-        if body["format"] not in (FORMAT, CHUNKED):
-            raise ValueError(f"format {body['format']!r} is not known here")
+        _check_format(body["format"], (FORMAT, CHUNKED), path)
         ledgers = tuple(_ledger_info(item) for item in body["ledgers"])
         check_order(ledgers)
         state = LedgerListState(

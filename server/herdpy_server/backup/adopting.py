@@ -32,6 +32,7 @@ from herdpy.backup.errors import BackupError
 from herdpy.backup.repository import Repository
 from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.metadata.znodes import NoNodeError
+from herdpy.formats import LEVEL_HINT
 from herdpy.log.bookkeeper import ZnodeLedgerList
 from herdpy.log.files import replace_file, sync_directory
 from herdpy.log.ledger_list import LedgerListState
@@ -39,7 +40,9 @@ from herdpy.log.lsn import LSN
 from herdpy_server.backup.restoring import RestoreOptions, RestoreReport, restored_as, restored_store
 from herdpy_server.backup.targets import RestorePlan
 from herdpy_server.backup.timeline import Restored
+from herdpy_server.cluster.errors import ClusterError
 from herdpy_server.cluster.layout import Layout, LeaderRecord, decode
+from herdpy_server.cluster.level import join_level
 from herdpy_server.cluster.names import NAME
 from herdpy_server.cluster.tablespaces import TablespaceInfo, Tablespaces
 from herdpy_server.store import probe
@@ -190,7 +193,12 @@ async def publish(bk: BookKeeper, place: ClusterPlace, report: RestoreReport) ->
     adopted = _adopted(place)
     assert adopted is not None, "the replica's directory was made"
     uuid, restored = adopted
-    tablespaces = Tablespaces(bk.znodes, Layout(place.root))
+    layout = Layout(place.root)
+    try:
+        await join_level(bk.znodes, layout, place.node())
+    except ClusterError as error:
+        raise BackupError(str(error), hint=LEVEL_HINT) from error
+    tablespaces = Tablespaces(bk.znodes, layout)
     await bk.raise_ledger_ids(report.lsn.ledger_id)
     bookies = len(bk.writable_bookies())
     if not bookies:

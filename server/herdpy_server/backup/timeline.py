@@ -12,6 +12,8 @@ import msgspec
 from herdpy.log.ledger_list import FileLedgerList
 from herdpy_server.tablespace.directory import RESTORED
 
+FORMAT = 1
+
 
 class Restored(msgspec.Struct, frozen=True):
     """What the file says.
@@ -33,7 +35,7 @@ class Restored(msgspec.Struct, frozen=True):
     backup: str
     restored_us: int
     target: str = ""
-    format: int = 1
+    format: int = FORMAT
 
     def encode(self) -> bytes:
         """The file's contents."""

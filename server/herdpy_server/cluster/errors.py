@@ -6,6 +6,8 @@ here are for the node's own code.
 
 from __future__ import annotations
 
+from herdpy.formats import NEWEST_LEVEL, levels_text
+
 
 class ClusterError(Exception):
     """The root of this package's errors."""
@@ -26,6 +28,20 @@ class NodeIdInUseError(ClusterError):
         )
         self.node = node
         self.where = where
+
+
+class NewerClusterError(ClusterError):
+    """The cluster's level is above the newest that this HerdPy knows: it would not understand what it reads.
+
+    Attributes:
+        level: the cluster's.
+    """
+
+    def __init__(self, level: int) -> None:
+        super().__init__(
+            f"the cluster is at level {levels_text(level)}, and this HerdPy knows {levels_text(NEWEST_LEVEL)}"
+        )
+        self.level = level
 
 
 class MalformedMetadataError(ClusterError):

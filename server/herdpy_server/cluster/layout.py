@@ -1,14 +1,14 @@
 """Where a cluster's metadata is in ZooKeeper, and what each znode holds.
 
 The lowest layer of the package but for its errors: paths, structs, JSON. Everything above reads and writes
-these structs. Unknown fields are passed over, so that a newer version may add some; a ``format`` other than 1
-is refused. Times named ``_us`` are microseconds since 1970 by the writer's clock.
+these structs. Unknown fields are passed over, so that a newer version may add some; a ``format`` that is not
+known is refused. Times named ``_us`` are microseconds since 1970 by the writer's clock.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +17,13 @@ from herdpy.log.lsn import LSN, START
 from herdpy_server.cluster.errors import MalformedMetadataError
 
 FORMAT = 1
+"""Of every record but a tablespace's, whose format is the cluster's level."""
 
 
 class Record(Struct, frozen=True, kw_only=True):
     """What every znode's JSON has."""
+
+    NEWEST: ClassVar[int] = FORMAT
 
     format: int = FORMAT
 
@@ -36,7 +39,11 @@ class Address(Struct, frozen=True):
 
 
 class NodeRecord(Record, frozen=True, kw_only=True):
-    """A node that is there; ``instance`` is new with each start."""
+    """A node that is there; ``instance`` is new with each start.
+
+    Attributes:
+        level: the newest one that it knows (``herdpy.formats``); version 0.1 does not say.
+    """
 
     node: str
     instance: str
@@ -46,6 +53,19 @@ class NodeRecord(Record, frozen=True, kw_only=True):
     version: str = ""
     started_us: int = 0
     session_timeout_s: float = 0.0
+    level: int = 1
+
+
+class LevelRecord(Record, frozen=True, kw_only=True):
+    """The level of the cluster: what its servers may write (``herdpy.formats``).
+
+    Attributes:
+        raised_us: when it was raised to that; ``node``: by whom.
+    """
+
+    level: int
+    node: str = ""
+    raised_us: int = 0
 
 
 class LeaderRecord(Record, frozen=True, kw_only=True):
@@ -193,6 +213,7 @@ class Layout:
         self.tablespaces = f"{self.root}/tablespaces"
         self.dropped = f"{self.root}/dropped"
         self.secret = f"{self.root}/secret"
+        self.level = f"{self.root}/level"
 
     def node(self, node: str) -> str:
         """Of a node's registration."""
@@ -240,6 +261,6 @@ def decode(kind: type[R], path: str, data: bytes) -> R:
         typed: R = _decoder(kind).decode(data)
     except msgspec.DecodeError as error:
         raise MalformedMetadataError(path, str(error)) from None
-    if typed.format != FORMAT:
-        raise MalformedMetadataError(path, f"it has format {typed.format}, this version knows {FORMAT}")
+    if not FORMAT <= typed.format <= kind.NEWEST:
+        raise MalformedMetadataError(path, f"it has format {typed.format}, this version knows {kind.NEWEST}")
     return typed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid as uuids
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -22,8 +23,10 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znodes,
     ZooKeeperBackoff,
 )
+from herdpy.formats import NEWEST_LEVEL
 from herdpy_server.cluster.certain import change, create_own
 from herdpy_server.cluster.layout import DroppedRecord, Layout, Record, decode, encode
+from herdpy_server.cluster.level import read_level
 from herdpy_server.cluster.names import NAME, NODE_ID
 from herdpy_server.cluster.session import watched_records
 from herdpy_sql.errors import SqlError
@@ -36,7 +39,7 @@ _MAX_RETENTION_S = 10 * 366 * 86_400.0
 
 
 class TablespaceInfo(Record, frozen=True, kw_only=True):
-    """One tablespace.
+    """One tablespace. Its ``format`` is the level of its cluster; who does not know it has no replica here.
 
     Attributes:
         uuid: tells it from another of the same name, before or after.
@@ -53,6 +56,8 @@ class TablespaceInfo(Record, frozen=True, kw_only=True):
         parent, branched: the log that it was restored from, and the position (``ledger:entry``); empty: none.
         dropped: it is being removed; nobody may open it.
     """
+
+    NEWEST: ClassVar[int] = NEWEST_LEVEL
 
     name: str
     uuid: str
@@ -151,9 +156,14 @@ class Tablespaces:
         Raises:
             SqlError: 42710 there is one of that name; 42602, 22023 it makes no sense; 08007, 08001 ZooKeeper.
         """
+        try:
+            level = await read_level(self._znodes, self._layout)
+        except UNANSWERED as error:
+            raise SqlError("08001", "ZooKeeper does not answer", detail=str(error)) from error
         info = validate(
             msgspec.structs.replace(
                 info,
+                format=level,
                 uuid=info.uuid or uuids.uuid4().hex,
                 created_us=info.created_us or time.time_ns() // 1000,
             )

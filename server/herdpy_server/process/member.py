@@ -13,6 +13,8 @@ from pathlib import Path
 import msgspec
 
 from herdpy._version import __version__
+from herdpy.formats import NEWEST_LEVEL
+from herdpy.log.errors import NEWER_HINT
 from herdpy.log.files import replace_file
 from herdpy.zookeeper_access import ZooKeeperAccess
 from herdpy_server.cluster.layout import Address, NodeRecord
@@ -31,6 +33,7 @@ from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
 _ID = "NODE"
+ID_FORMAT = 1
 _NODES_OWN = ("node", "advertise", "user", "password_file", "secret_file", "ca")
 
 
@@ -82,6 +85,7 @@ class Member:
             version=__version__,
             started_us=now_us(),
             session_timeout_s=config.cluster.session_timeout_s,
+            level=NEWEST_LEVEL,
         )
         await self.cluster.start(record)
 
@@ -137,7 +141,12 @@ def _node_id(path: Path, wanted: str) -> str:
         )
     file = path / _ID
     if file.is_file():
-        kept = str(json.loads(file.read_text())["node"])
+        found = json.loads(file.read_text())
+        if found["format"] != ID_FORMAT:
+            raise SqlError(
+                "0A000", f"{file} has format {found['format']}, which is not known here", hint=NEWER_HINT
+            )
+        kept = str(found["node"])
         if wanted not in ("", kept):
             raise SqlError(
                 "55000",
@@ -148,5 +157,5 @@ def _node_id(path: Path, wanted: str) -> str:
     node = wanted or f"{socket.gethostname().split('.')[0]}-{secrets.token_hex(3)}"
     if not NODE_ID.fullmatch(node):
         raise SqlError("42602", f'"{node}" is no id of a node')
-    replace_file(file, json.dumps({"format": 1, "node": node}).encode())
+    replace_file(file, json.dumps({"format": ID_FORMAT, "node": node}).encode())
     return node

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +17,13 @@ from pathlib import Path
 import msgspec
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
+from herdpy.formats import LEVEL_HINT, NEWEST_LEVEL
 from herdpy.zookeeper_access import IN_THE_CLEAR
 from herdpy_server.backup.archiver import ArchiveSettings
 from herdpy_server.cluster.coordination import Coordination
-from herdpy_server.cluster.errors import NodeIdInUseError
+from herdpy_server.cluster.errors import ClusterError, NewerClusterError
 from herdpy_server.cluster.layout import NodeRecord
+from herdpy_server.cluster.level import hindrance, read_level, write_level
 from herdpy_server.cluster.placement import place
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespaces import TablespaceInfo
@@ -35,7 +38,7 @@ from herdpy_server.replica.seeding import Credentials, Seeding
 from herdpy_server.replica.served import ServedReplica
 from herdpy_server.serving.backup_schedule import BackupScheduleSettings
 from herdpy_server.serving.driver import Driver, LoopTurn
-from herdpy_server.serving.node import no_tablespace
+from herdpy_server.serving.node import UpgradeServer, UpgradeState, no_tablespace
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
@@ -43,6 +46,8 @@ from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.tracing import EntryTracer
 from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,7 @@ class ClusterSettings:
 
 
 _EXISTS = "42710"
+_MISSING = "42704"
 _FOLLOW_INTERVAL_S = 0.015
 """While writes come all the time a follower is so much behind, and has a fraction of the work; unless
 somebody waits for what is new."""
@@ -139,7 +145,7 @@ class ClusterNode:
         self.roles_changed: Callable[[], object] = lambda: None
         self.replicas: dict[str, Replica] = {}
         self.host: Host | None = None
-        self.refused: asyncio.Future[NodeIdInUseError] = loop.create_future()
+        self.refused: asyncio.Future[ClusterError] = loop.create_future()
         self._bk: BookKeeper | None = None
         self._coordination: Coordination | None = None
         self._facts: ClusterFacts | None = None
@@ -156,7 +162,7 @@ class ClusterNode:
         Raises:
             NodeIdInUseError: another process that lives has the node's id.
             BookKeeperError: ZooKeeper or BookKeeper cannot be reached.
-            SqlError: the first tablespace cannot be made.
+            SqlError: the first tablespace cannot be made; 0A000, the cluster's level is not known here.
         """
         cluster = self.cluster
         self._bk = bk = BookKeeper(
@@ -173,7 +179,10 @@ class ClusterNode:
         self._coordination = coordination = Coordination(
             bk.znodes, cluster.root, own, lease_s=cluster.lease_s, refused=self._refuse
         )
-        await coordination.start()
+        try:
+            await coordination.start()
+        except NewerClusterError as error:
+            raise SqlError("0A000", str(error), hint=LEVEL_HINT) from error
         await self.secret.learn(bk.znodes, coordination.layout.secret)
         self.host = Host(
             node=own.node,
@@ -249,9 +258,51 @@ class ClusterNode:
             msgspec.structs.replace(info, replicas=replicas, leader=chosen)
         )
 
-    def _refuse(self, error: NodeIdInUseError) -> None:
+    def _refuse(self, error: ClusterError) -> None:
         if not self.refused.done():
             self.refused.set_result(error)
+
+    async def upgrade_state(self) -> UpgradeState:
+        """See ``Placements``."""
+        coordination = self._coordination
+        if coordination is None:
+            raise SqlError("57P03", "the server has not joined its cluster yet", hint="Try again soon.")
+        nodes = coordination.membership.nodes
+        return UpgradeState(
+            coordination.level,
+            NEWEST_LEVEL,
+            [UpgradeServer(one.node, one.version, one.level) for _name, one in sorted(nodes.items())],
+            hindrance(nodes, NEWEST_LEVEL),
+        )
+
+    async def finish_upgrade(self) -> UpgradeState:
+        """See ``Placements``."""
+        state = await self.upgrade_state()
+        coordination = self._coordination
+        assert coordination is not None
+        if state.hindrance:
+            raise SqlError(
+                "55000",
+                f"the upgrade cannot be finished: {state.hindrance}",
+                hint="Upgrade these servers first; those that are away can join only with the new version.",
+            )
+        await self._lock_older_out(coordination)
+        await write_level(coordination.znodes, coordination.layout, NEWEST_LEVEL, self.node_id)
+        await self._lock_older_out(coordination)  # of tablespaces that were made meanwhile
+        coordination.level = await read_level(coordination.znodes, coordination.layout)
+        logger.info("upgrade finished", extra={"level": coordination.level})
+        return await self.upgrade_state()
+
+    async def _lock_older_out(self, coordination: Coordination) -> None:
+        """Give every tablespace's record the newest level. SqlError of ZooKeeper."""
+        for name in await coordination.znodes.children(coordination.layout.tablespaces):
+            try:
+                await coordination.tablespaces.alter(
+                    name, lambda info: msgspec.structs.replace(info, format=max(info.format, NEWEST_LEVEL))
+                )
+            except SqlError as error:
+                if error.sqlstate != _MISSING:  # else it is dropped, or was meanwhile
+                    raise
 
     # What the front ends see: ``Placements``.
 

@@ -15,7 +15,7 @@ from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.node import ServedNode, TablespaceStatus
+    from herdpy_server.serving.node import ServedNode, TablespaceStatus, UpgradeState
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100
@@ -185,6 +185,16 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self._node.set_log_levels(level, levels)
         return await self.GetLogLevels(request, context)
 
+    async def GetUpgrade(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        return _upgrade(await self._tablespaces.upgrade_state())
+
+    async def FinishUpgrade(self, request: Any, context: Any) -> Any:
+        """See the protocol. One that has begun is not broken off."""
+        del request, context
+        return _upgrade(await asyncio.shield(self._tablespaces.finish_upgrade()))
+
     async def ReloadConfiguration(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del request, context
@@ -192,6 +202,15 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         return admin_pb2.ReloadConfigurationResponse(
             taken_over=found.taken_over, need_restart=found.need_restart, problems=found.problems
         )
+
+
+def _upgrade(state: UpgradeState) -> Any:
+    servers = [
+        admin_pb2.UpgradeServer(node=one.node, version=one.version, level=one.level) for one in state.servers
+    ]
+    return admin_pb2.Upgrade(
+        level=state.level, newest_level=state.newest, servers=servers, hindrance=state.hindrance
+    )
 
 
 def _tablespace(one: TablespaceStatus) -> Any:

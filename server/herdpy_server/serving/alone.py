@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from herdpy._version import __version__
+from herdpy.formats import NEWEST_LEVEL
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
 from herdpy.log.published import choose, dated, load
@@ -43,7 +45,14 @@ from herdpy_server.serving.logs import (
     ServedLog,
     lease_is_over,
 )
-from herdpy_server.serving.node import LoadsHere, ServedNode, TablespaceStatus, Use
+from herdpy_server.serving.node import (
+    LoadsHere,
+    ServedNode,
+    TablespaceStatus,
+    UpgradeServer,
+    UpgradeState,
+    Use,
+)
 from herdpy_server.serving.publishing import SnapshotPublishing
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace import Directory
@@ -394,6 +403,18 @@ class AlonePlacements:
             archive or ArchiveSettings(),
             schedule or BackupScheduleSettings(),
         )
+
+    async def upgrade_state(self) -> UpgradeState:
+        """See ``Placements``."""
+        directory = Directory(self._database.path)
+        level = await asyncio.get_running_loop().run_in_executor(None, directory.level)
+        return UpgradeState(level, NEWEST_LEVEL, [UpgradeServer("", __version__, NEWEST_LEVEL)])
+
+    async def finish_upgrade(self) -> UpgradeState:
+        """See ``Placements``."""
+        directory = Directory(self._database.path)
+        await asyncio.get_running_loop().run_in_executor(None, directory.raise_level)
+        return await self.upgrade_state()
 
     @property
     def is_closed(self) -> bool:

@@ -182,6 +182,32 @@ class Databases(Protocol):
         """Whether closing has begun: nobody gets a session any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class UpgradeServer:
+    """A server that runs: its node's id (empty: it is alone), its version, the newest level that it knows."""
+
+    node: str
+    version: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeState:
+    """How far an upgrade is.
+
+    Attributes:
+        level: what servers may write now.
+        newest: the newest level that this server knows.
+        servers: those that run.
+        hindrance: why the level cannot be raised to ``newest``; empty: it can, or is there.
+    """
+
+    level: int
+    newest: int
+    servers: Sequence[UpgradeServer]
+    hindrance: str = ""
+
+
 class Placements(Protocol):
     """Which tablespaces are on a node, and what is known of others."""
 
@@ -209,6 +235,16 @@ class Placements(Protocol):
     def elsewhere(self, name: str) -> SqlError | None:
         """57P03 for one that is not here, or not yet; None: there is none of that name."""
 
+    async def upgrade_state(self) -> UpgradeState:
+        """How far an upgrade is. SqlError 57P03: not known yet."""
+
+    async def finish_upgrade(self) -> UpgradeState:
+        """Raise the level to the newest that is known here; what older versions run is locked out.
+
+        Raises:
+            SqlError: 55000, older servers run; 08001, 08007 of ZooKeeper, 58030 of the directory.
+        """
+
 
 class ServedNode:
     """See ``Databases``; and the tablespaces for the front ends that read stores and logs.
@@ -226,6 +262,14 @@ class ServedNode:
     def node_id(self) -> str:
         """See ``Placements``."""
         return self._placements.node_id
+
+    async def upgrade_state(self) -> UpgradeState:
+        """See ``Placements``."""
+        return await self._placements.upgrade_state()
+
+    async def finish_upgrade(self) -> UpgradeState:
+        """See ``Placements``."""
+        return await self._placements.finish_upgrade()
 
     @property
     def is_closed(self) -> bool:

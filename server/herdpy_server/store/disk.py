@@ -27,6 +27,7 @@ from weakref import WeakSet
 import lmdb
 import msgspec
 
+from herdpy.log.errors import NEWER_HINT
 from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN, START
 from herdpy_server.store import loads, outcomes, probe
@@ -141,6 +142,8 @@ class Disk:
     ) -> None:
         """Raise StoreDamagedError when LMDB refuses the files or ``meta`` does not fit together.
 
+        A format that a newer HerdPy has written is SqlError 0A000: it is no damage, and nothing is rebuilt.
+
         ``map_size_bytes`` None is by need, of the address space of the process.
 
         SqlError 53200, 53400 when the machine, or the number of readers, does not allow it now.
@@ -243,6 +246,12 @@ class Disk:
         self.meta = self.env.open_db(META, create=False)
         with self.env.begin() as txn:
             version = txn.get(b"format", b"", self.meta)
+            if version.isdigit() and int(version) > FORMAT:
+                raise SqlError(
+                    "0A000",
+                    f"the store {self.path} has format {version.decode()}, and this HerdPy reads {FORMAT}",
+                    hint=NEWER_HINT,
+                )
             if version != str(FORMAT).encode():
                 raise StoreDamagedError(f"{self.path}: format version {version!r}, {FORMAT} is known here")
             self.uuid = txn.get(b"uuid", b"", self.meta).decode()

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from herdpy.formats import LEVEL_HINT, NEWEST_LEVEL
 from herdpy.log import START, FileLog, LogError, LogSettings
 from herdpy.log.commit_log import Acknowledge
 from herdpy.log.files import replace_file, sync_directory
@@ -43,7 +44,8 @@ from herdpy_server.store import Store, StoreDamagedError, probe
 from herdpy_server.tablespace.log_errors import sql_error
 from herdpy_sql.errors import SqlError
 
-FORMAT = 1
+FIRST_LEVEL = 1
+"""Of directories whose marker has no other: ``format`` is the level (``herdpy.formats``)."""
 OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 """What a fresh file system has at its root: a disk of its own may be mounted at a data directory."""
 RESTORED = "RESTORED"
@@ -106,13 +108,30 @@ class Directory:
             raise SqlError(
                 "XX001", f"{self.marker} is damaged: {error}", hint="Restore it from a copy."
             ) from error
-        if version != FORMAT:
+        if not isinstance(version, int) or not FIRST_LEVEL <= version <= NEWEST_LEVEL:
             raise SqlError(
                 "0A000",
-                f"{self.path} has format {version}, and this HerdPy reads format {FORMAT}",
-                hint="Open it with the HerdPy that wrote it, or a newer one.",
+                f"{self.path} has format {version}, and this HerdPy reads formats up to {NEWEST_LEVEL}",
+                hint=LEVEL_HINT,
             )
         return dict(found)
+
+    def level(self) -> int:
+        """What may be written here (``herdpy.formats``); SqlError as ``read_format``."""
+        return int(str(self.read_format()["format"]))
+
+    def raise_level(self) -> None:
+        """Give the directory, which the caller has locked, the newest level: older versions refuse it.
+
+        Raises:
+            SqlError: as ``read_format``; 58030, the marker cannot be written.
+        """
+        found = self.read_format()
+        if found["format"] != NEWEST_LEVEL:
+            try:
+                self._write(found | {"format": NEWEST_LEVEL})
+            except OSError as error:
+                raise SqlError("58030", f"{self.marker} cannot be written: {error.strerror}") from error
 
     def lock(self, *, create: bool) -> DirectoryLock:
         """Take the directory for this process, making it when ``create``.
@@ -164,10 +183,12 @@ class Directory:
     def _strangers(self) -> list[str]:
         return sorted({*os.listdir(self.path)} - _OURS - OF_THE_FILE_SYSTEM)
 
+    def _write(self, marker: dict[str, object]) -> None:
+        replace_file(self.marker, (json.dumps(marker) + "\n").encode())
+
     def write_marker(self) -> None:
         """Say that this is a database; the last step of making one."""
-        text = json.dumps({"format": FORMAT, "uuid": str(uuid.uuid4())}) + "\n"
-        replace_file(self.marker, text.encode())
+        self._write({"format": NEWEST_LEVEL, "uuid": str(uuid.uuid4())})
         # Names last once their directory is synced: those of the first files, and of what holds them.
         for directory in (self.log, self.store, self.path, self.path.parent, self.path.parent.parent):
             with contextlib.suppress(PermissionError):  # not ours, so we did not make it

@@ -14,6 +14,7 @@ from herdpy.log import (
     LogFencedError,
     LogFullError,
     LogTrimmedError,
+    NewerFormatError,
 )
 from herdpy_sql.errors import SqlError
 
@@ -81,6 +82,8 @@ def sql_error(error: LogError) -> SqlError:
             str(error),
             hint="Restore the directory from a copy, or run `herdpy check` to see how far the log is whole.",
         )
+    if isinstance(error, NewerFormatError):
+        return SqlError(error.sqlstate, str(error), hint=error.hint)
     if isinstance(error, LogTrimmedError):
         return SqlError("XX001", str(error), hint="Restore the directory from a copy.")
     if isinstance(error, LogClosedError):

@@ -15,6 +15,7 @@ from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import check_command, checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
+from herdpy.cli.init import init_command
 from herdpy.cli.restore import restore_command
 from herdpy.cli.server import server_command
 from herdpy.cli.snapshot import rescue_command
@@ -46,6 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("server", help=_help(server_command))(guarded(server_command))
+app.command("init", help=_help(init_command))(guarded(init_command))
 app.command("version", help=_help(version_command))(guarded(version_command))
 for _name, _command in (
     ("status", status_command),

@@ -1,7 +1,7 @@
 """The level of a cluster: what its servers may write while some of them are of an older version.
 
 Beside ``membership``, below ``tablespaces``. One znode has it. A cluster that is made begins with the newest
-level of who makes it; where there are tablespaces and no such znode, version 0.1 has made it: level 1.
+level of its maker; where there are tablespaces and no such znode, version 0.1 has made it: level 1.
 
 An operator raises it. Every tablespace's record gets the new level as its format first: a server that does
 not know it has no replicas from then on. Only then the znode has it, and only then may anything new be

@@ -39,7 +39,7 @@ _MAX_RETENTION_S = 10 * 366 * 86_400.0
 
 
 class TablespaceInfo(Record, frozen=True, kw_only=True):
-    """One tablespace. Its ``format`` is the level of its cluster; who does not know it has no replica here.
+    """One tablespace. Its ``format`` is the level of its cluster; a server that lacks it has no replica.
 
     Attributes:
         uuid: tells it from another of the same name, before or after.

@@ -7,7 +7,7 @@ check      what must hold between settings, and of the files they name
 """
 
 from herdpy_server.config.check import listeners, networks_of
-from herdpy_server.config.fields import documented, effective
+from herdpy_server.config.fields import documented, documented_with, effective
 from herdpy_server.config.sections import RELOADABLE, HostRule, ServerConfig
 from herdpy_server.config.values import ConfigError, LoadedConfig, load
 
@@ -18,6 +18,7 @@ __all__ = [
     "LoadedConfig",
     "ServerConfig",
     "documented",
+    "documented_with",
     "effective",
     "listeners",
     "load",

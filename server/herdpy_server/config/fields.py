@@ -181,6 +181,30 @@ def documented() -> str:
     return "".join(parts)
 
 
+def documented_with(values: Mapping[str, object], head: str) -> str:
+    """As :func:`documented`, with these values by full name; what stays at its default is a comment.
+
+    Raises:
+        ValueError: there is no such setting, or it does not take the value.
+    """
+    known = all_settings()
+    for key, value in values.items():
+        if key not in known:
+            raise ValueError(f"there is no setting {key}")
+        known[key].convert(value)
+    parts = [_comment(head)]
+    for name, section in sections().items():
+        parts.append(f"\n{_comment(section.__doc__ or '')}[{name}]\n")
+        for setting in settings_of(name):
+            parts.append(_comment(f"{setting.description} Takes {setting.allowed()}."))
+            given = setting.key in values
+            value = toml(values[setting.key] if given else setting.default, setting)
+            line = f"{setting.name} = {value}"
+            parts.append(("" if given else "# ") + line.replace("\n", "\n" if given else "\n# ") + "\n\n")
+        parts[-1] = parts[-1].rstrip("\n") + "\n"
+    return "".join(parts)
+
+
 def effective(config: ServerConfig, origins: Mapping[str, str]) -> str:
     """The values that hold, each with where it comes from when it is not the default."""
     lines = []

@@ -56,3 +56,12 @@ def test_a_console_that_others_reach_without_tls_is_warned_of(written):
     assert "other machines can reach the console at 0.0.0.0, without TLS" in warning
     path = written("[http]\naddress = '0.0.0.0'\n[console]\nenabled = false\n")
     assert not [one for one in load(path, flags=[DATA]).warnings if "console" in one]
+
+
+def test_drills_need_a_place_and_commands(written, tmp_path):
+    path = written("[console]\ndrill_directory = '/srv/drills'\n")
+    assert problems(path) == [f"{path}:2: console.drill_directory needs console.drill_commands"]
+    path = written(
+        "[console]\ndrill_url = 'herdpy://a/b'\ndrill_directory = '/d'\ndrill_commands = '/none'\n"
+    )
+    assert problems(path) == [f"{path}:4: console.drill_commands: /none cannot be read"]

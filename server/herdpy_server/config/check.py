@@ -177,6 +177,14 @@ def _console(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]
     if config.http.tls and not config.tls.certificate:
         yield f"{where('http.tls')}: http.tls needs tls.certificate and tls.key"
     console = config.console
+    for name, other in (("directory", "commands"), ("commands", "directory"), ("url", "directory")):
+        if getattr(console, f"drill_{name}") and not getattr(console, f"drill_{other}"):
+            yield f"{where(f'console.drill_{name}')}: console.drill_{name} needs console.drill_{other}"
+    if console.drill_commands and not os.access(console.drill_commands, os.R_OK):
+        yield (
+            f"{where('console.drill_commands')}: console.drill_commands: {console.drill_commands} cannot be"
+            " read"
+        )
     if not console.oidc_issuer:
         for name in ("client_id", "client_secret_file", "ca"):
             if getattr(console, f"oidc_{name}"):

@@ -204,6 +204,19 @@ class ConsoleSection(Section, frozen=True, kw_only=True):
         float, seconds(0.1, DAY_S, "How long a statement of a page may run; the SQL page may ask for more.")
     ] = 30.0
     max_rows: Annotated[int, whole(1, 100_000, "How many rows a page shows of an answer.")] = 1000
+    drill_directory: Annotated[
+        str,
+        says(
+            "Where reports of failover drills go that superusers run from the console; empty: there are none."
+            " Never on a cluster on which others rely."
+        ),
+    ] = ""
+    drill_commands: Annotated[
+        str, says("The file that says how to kill, pause and cut each process, as for herdpy drill.")
+    ] = ""
+    drill_url: Annotated[
+        str, says("How a drill's clients reach the cluster; empty: the nodes' addresses, and the tablespace.")
+    ] = ""
     oidc_issuer: Annotated[
         str,
         says(

@@ -10,6 +10,7 @@ static_files   scripts and styles
 oidc           which roles a provider of identities names
 gateway        statements of pages, run with the rights of their role
 visit          one request of a page, as the page sees it
+drill_runs     failover drills, each a process of its own
 jobs           what goes on besides requests
 pages          the pages, a module each; ``pages.PAGES`` lists them
 """

@@ -219,7 +219,7 @@ class Both:
 
 
 def _rows(table: LockTable) -> Iterator[tuple[Resource, int, int | None]]:
-    for resource, owner, mode in table.rows():
+    for resource, owner, mode, _began in table.rows():
         assert isinstance(owner, Owner)
         yield resource, owner.number, mode
 

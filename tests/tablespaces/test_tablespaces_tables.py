@@ -75,6 +75,31 @@ def test_where_it_is(world, sales):
     assert [(row["kept_by"], row["bookies"]) for row in ledgers] == [("open", bookie["bookie"])]
 
 
+def test_replication_as_postgresql_shows_it(world, sales):
+    world.await_states(sales, {"server-1": "leading", "server-2": "following"})
+    query = """
+        SELECT application_name, client_addr, client_port, state, sync_state,
+        replay_lsn = pg_current_wal_lsn() AS is_applied FROM pg_stat_replication
+    """
+    wanted = [("server-2", "127.0.0.1", world.ports["server-2"], "streaming", "async", True)]
+
+    def fits(rows):
+        return [tuple(row.values()) for row in rows] == wanted
+
+    world.await_rows(query, fits, "server-1", database=sales)
+    assert world.rows(query.replace("pg_current_wal_lsn()", "''"), "server-2", database=sales) == []
+    (receiver,) = world.rows(
+        "SELECT status, sender_port, written_lsn = pg_last_wal_replay_lsn() AS is_applied"
+        " FROM pg_stat_wal_receiver",
+        "server-2",
+        database=sales,
+    )
+    assert receiver == {"status": "streaming", "sender_port": world.ports["server-1"], "is_applied": True}
+    assert world.rows("SELECT * FROM pg_stat_wal_receiver", "server-1", database=sales) == []
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        world.rows("SELECT pg_current_wal_lsn()", "server-2", database=sales)
+
+
 def test_what_keeps_a_ledger(world, made):
     name = made("WITH (leader = 'server-1', replicas = 'server-1,server-2', expected_replicas = 2)")
     world.await_states(name, {"server-1": "leading", "server-2": "following"})

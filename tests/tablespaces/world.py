@@ -90,14 +90,18 @@ class World:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def await_rows(
-        self, query: str, condition: Callable[[list[dict[str, Any]]], object], *nodes: str
+        self,
+        query: str,
+        condition: Callable[[list[dict[str, Any]]], object],
+        *nodes: str,
+        database: str = "herdpy",
     ) -> list[dict[str, Any]]:
         """The rows of a query once they are as wanted."""
         found: list[list[dict[str, Any]]] = []
 
         def fits() -> bool:
             try:
-                found.append(self.rows(query, *nodes))
+                found.append(self.rows(query, *nodes, database=database))
             except psycopg.OperationalError:
                 return False
             return bool(condition(found[-1]))

@@ -13,8 +13,10 @@ from herdpy_server.pgwire.conversation import Conversation, shutting_down
 from herdpy_server.roles.permissions import may
 from herdpy_server.serving.driver import EmptyWait
 from herdpy_sql.rights.held import DATABASE
+from herdpy_sql.system.state import TlsUse
 
 if TYPE_CHECKING:
+    from herdpy_server.pgwire.connection import ClientConnection
     from herdpy_server.pgwire.context import PgContext
     from herdpy_server.pgwire.frontend import StartupMessage
     from herdpy_server.sessions import Session
@@ -61,6 +63,7 @@ class SessionAdmission:
             end=conversation.terminate,
             address=peer.peer,
             port=peer.peer_port,
+            tls=_tls_of(peer),
         )
         conversation.entry = entry
         conversation.session.settings.set_shown(
@@ -145,3 +148,12 @@ def check_role(context: PgContext, user: str) -> None:
     most = context.settings.max_connections_per_user
     if 0 < most <= count or 0 <= role.connection_limit <= count:
         raise FatalError("53300", f'too many connections for role "{role.name}"')
+
+
+def _tls_of(connection: ClientConnection) -> TlsUse | None:
+    """How a connection is encrypted; None: it is not."""
+    used = connection.transport.get_extra_info("ssl_object") if connection.is_encrypted else None
+    if used is None:
+        return None
+    name, _protocol, bits = used.cipher()
+    return TlsUse(used.version(), name, bits)

@@ -22,7 +22,7 @@ from herdpy_server.sessions.statement_table import query_id_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
-from herdpy_sql.system.state import RoleMember, SettingRow
+from herdpy_sql.system.state import RoleMember, SettingRow, TlsUse
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
@@ -42,7 +42,7 @@ class SessionEntry:
     Attributes:
         pid, secret: what a client must know to cancel it.
         user, database, address: who, where to and where from; None for a Unix socket or this process.
-        began_us: when, on the wall clock.
+        began_us: when, on the wall clock. ``tls``: how its connection is encrypted; None: not at all.
         end: closes it and its connection, telling its client the error.
     """
 
@@ -54,6 +54,7 @@ class SessionEntry:
     address: str | None
     port: int | None
     began_us: int
+    tls: TlsUse | None
     end: Callable[[SqlError], object] = field(repr=False)
 
     @property
@@ -100,6 +101,7 @@ class SessionEntry:
             0 if transaction is None else transaction.workspace.record_count,
             transaction.xid or None if transaction is not None else None,
             query_id_of(session.text, session.catalog) if session.text else None,
+            self.tls,
         )
 
 
@@ -134,6 +136,7 @@ class SessionRegistry:
         end: Callable[[SqlError], object],
         address: str | None = None,
         port: int | None = None,
+        tls: TlsUse | None = None,
     ) -> SessionEntry:
         """Register a session; it has a number and a secret from now on."""
         while self._next in self._entries:
@@ -148,6 +151,7 @@ class SessionRegistry:
             address,
             port,
             time.time_ns() // 1000,
+            tls,
             end,
         )
         self._entries[pid] = entry

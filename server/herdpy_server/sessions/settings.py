@@ -329,7 +329,9 @@ _COSTS = {"cpu_index_tuple_cost": "0.005", "cpu_operator_cost": "0.0025", "cpu_t
 _NUMBERS = {"default_statistics_target": "100", "from_collapse_limit": "8", "join_collapse_limit": "8",
             "max_parallel_workers": "8", "max_parallel_workers_per_gather": "2", "tcp_keepalives_count": "0",
             "tcp_keepalives_idle": "0", "tcp_keepalives_interval": "0"}  # fmt: skip
-_FIXED = {"autovacuum": "on", "block_size": "8192", "cluster_name": "", "data_checksums": "off",
+_FIXED = {"autovacuum": "on", "autovacuum_max_workers": "0", "block_size": "8192", "cluster_name": "",
+          "data_checksums": "off", "data_directory": "", "max_logical_replication_workers": "0",
+          "max_replication_slots": "0", "max_wal_senders": "0", "max_worker_processes": "0",
           "debug_assertions": "off", "fsync": "on", "full_page_writes": "on", "hot_standby": "on",
           "lc_collate": "C", "lc_ctype": "C.UTF-8", "max_connections": "100", "max_function_args": "100",
           "max_index_keys": "32", "max_prepared_transactions": "0", "port": "5432", "segment_size": "1GB",

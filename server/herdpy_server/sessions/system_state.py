@@ -16,6 +16,7 @@ from herdpy_server.sessions.lock_rows import LockOwners, blockers, lock_rows
 from herdpy_server.sessions.statement_table import refused_reset
 from herdpy_server.store import NoLocks, Workspace
 from herdpy_server.tablespace.cluster import Facts, flashback_row, ledger_rows, limit_rows
+from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.advisory import AdvisoryCall
@@ -41,6 +42,8 @@ class SessionState:
         self.user = self.user or self.session_user
         self.database, self.pid, self.started_us = identity.database, identity.pid, identity.started_us
         self.in_recovery = session.settings.standby
+        self.wal_lsn = str(session.tablespace.log.end)
+        self.replay_lsn = str(session.tablespace.store.applied) if self.in_recovery else None
 
     def roles(self) -> Iterable[RoleRow]:
         """The superuser that is there from the start, and the directory's."""
@@ -103,6 +106,43 @@ class SessionState:
         for _database, owners in self._owners():
             for pid, by in blockers(owners).items():
                 yield {"pid": pid, "by": by}
+
+    def _table_counts(self) -> Iterator[Mapping[str, Any]]:
+        store = self._session.tablespace.store
+        view = store.disk.current
+        for table_id in list(self._session.catalog.tables):
+            inserted, updated, deleted, rows = store.counts.of_table(table_id, view.entries(table_id))
+            yield {"id": table_id, "inserted": inserted, "updated": updated, "deleted": deleted, "rows": rows}
+
+    def _database_counts(self) -> Iterator[Mapping[str, Any]]:
+        tablespace = self._session.tablespace
+        yield {
+            "commits": tablespace.commits,
+            "rollbacks": tablespace.rollbacks,
+            "deadlocks": tablespace.locks.deadlocks + tablespace.advisory.deadlocks,
+            "reset_us": tablespace.store.counts.reset_us,
+        }
+
+    def _log_counts(self) -> Iterator[Mapping[str, Any]]:
+        tablespace = self._session.tablespace
+        counts = getattr(tablespace.log, "counts", None)
+        if counts is not None:
+            yield {
+                "transactions": counts.transactions,
+                "bytes": counts.bytes,
+                "syncs": sum(counts.syncs),
+                "sync_s": counts.sync_s,
+                "checkpoints": tablespace.store.counts.flushes,
+                "since_us": self.started_us,
+            }
+
+    def reset_counts(self) -> None:
+        """See ServerState."""
+        if not self._session.effective_role.is_superuser:
+            raise SqlError("42501", "permission denied for function pg_stat_reset")
+        tablespace = self._session.tablespace
+        tablespace.store.counts.reset()
+        tablespace.commits = tablespace.rollbacks = 0
 
     def _statements(self) -> Iterable[Mapping[str, Any]]:
         table = self._table
@@ -182,6 +222,9 @@ _NOW: Mapping[str, Callable[[SessionState], Iterable[Mapping[str, Any]]]] = {
     "sequences": SessionState._sequences,
     "locks": SessionState._locks,
     "blockers": SessionState._blockers,
+    "table counts": SessionState._table_counts,
+    "database counts": SessionState._database_counts,
+    "log counts": SessionState._log_counts,
     "statements": SessionState._statements,
     "statements info": SessionState._statements_info,
 }

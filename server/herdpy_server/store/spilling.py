@@ -49,6 +49,7 @@ from herdpy_server.store.layers import (
 )
 from herdpy_server.store.limits import ADDRESS_SPACE
 from herdpy_server.store.physical import MAX_PLAIN
+from herdpy_server.store.table_counts import Counts, count_records
 from herdpy_sql.errors import SqlError
 
 _SLOTS = 1000
@@ -437,6 +438,7 @@ class Spill:
         """SqlError 53100, 53400, 58030."""
         self.file = SpillFile(directory)
         self.records = Spool(directory)
+        self.counts: list[Counts] = []  # what they change, by piece
         self._notes = Spool(directory)
         self._deltas: dict[int, Delta] = {}  # those that notes speak of, by serial number
 
@@ -483,6 +485,9 @@ class Spill:
             del some[stay:]
         if some:
             self.records.push(_encoded(some), len(some))
+            counts: Counts = {}
+            count_records(some, counts)
+            self.counts.append(counts)
             del records[: len(some)]
         return len(some)
 
@@ -494,6 +499,7 @@ class Spill:
         left: list[Record] = []
         while self.records.count and self.records.count >= count:
             data, there = self.records.pop()
+            del self.counts[-1]
             if self.records.count < count:
                 left = decode_records(data, 0, there)[: count - self.records.count]
         return left

@@ -41,6 +41,7 @@ from herdpy_server.store.segment_file import SegmentDraft
 from herdpy_server.store.segments import SegmentFiles, SegmentKeeper
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import SpillSettings
+from herdpy_server.store.table_counts import TableCounts
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
@@ -93,6 +94,7 @@ class Store:
         self.visible_catalog: tuple[Catalog, int] = (disk.written, 0)
         self.outcomes = Outcomes(disk.outcomes, disk.read_outcomes())
         self.loads = Loads(disk.loads, disk.read_loads())
+        self.counts = TableCounts()
         self.uuid = disk.uuid
         self.table_ops: dict[int, TableOps] = {}
         self.row_ids: dict[int, int] = {}
@@ -308,6 +310,8 @@ class Store:
         with self._lock:
             try:
                 self.memory.adopt(changes.layer)
+                for _lsn, one in transactions:
+                    self.counts.follow(one.records)
                 loads, newest_us = _loads_of(transactions), _newest_of(transactions)
                 self._applied(lsn, applier.catalog, named, loads, newest_us)
             except BaseException as error:
@@ -363,10 +367,12 @@ class Store:
             pending = waiting[nth] if nth < len(waiting) else None
             if layer is not None and pending is not None and pending.layer is layer:
                 self.memory.adopt(layer)
+                self.counts.take(records, layer)
                 catalog = pending.catalog or catalog
             else:
                 applier = Applier(self.memory, AppliedState(self.memory, self.disk), catalog, self._apply_ops)
                 applier.apply(records)
+                self.counts.follow(records)
                 catalog = applier.catalog
                 if pending is not None and pending.catalog == catalog:
                     catalog = pending.catalog  # the same definitions, known to plans by identity
@@ -497,6 +503,7 @@ class Store:
                 if self._half_applied is not None:
                     raise ApplyError(f"not written: {self._half_applied}")
                 frozen = self.memory.freeze()
+                self.counts.freeze(self.catalog.tables)
                 applied, catalog, committed_us = self.applied, self.catalog, self.committed_us
                 named, done = self.outcomes.freeze(), self.loads.freeze()
             self.disk.clear_stale_readers()
@@ -548,6 +555,7 @@ class Store:
                 nbytes = sum(delta.nbytes for chain in frozen.values() for delta in chain)
                 self.history.flushed(nbytes)
                 self.memory.release(frozen)
+                self.counts.flushed()
                 self.outcomes.written(begun.named)
                 self.loads.written(begun.done)
                 self.durable = begun.applied

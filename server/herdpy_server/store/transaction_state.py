@@ -39,6 +39,7 @@ from herdpy_server.store.physical import is_plain
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import AT_ONCE, Spill, SpillSettings, Spool, move_rows
 from herdpy_server.store.store import Store
+from herdpy_server.store.table_counts import CountedAhead, Counts, add_counts, count_records
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.deferred import Deferred
@@ -140,6 +141,7 @@ class TransactionState:
         self.records: list[Record] = []
         self.encoded: list[bytes] = []
         self.encoded_count = 0
+        self._counted: Counts = {}  # what those change
         self.limit_bytes = 0
         self.spilling: SpillSettings | None = None
         self._spill: Spill | None = None
@@ -227,7 +229,7 @@ class TransactionState:
         move_rows(spill.file, chain(self.layer.values(), self._hidden), most)
         spill.move_notes(self._changes, most)
         if spill.move_records(self.records, most):
-            self.encoded, self.encoded_count = [], 0
+            self._encode_anew()
         self.locks.move_some(self.owner, spill.file, most)
 
     def _refuse_more(self, size: int, limit: int) -> None:
@@ -382,10 +384,10 @@ class TransactionState:
         left = mark.records - below
         if self._spill is not None and below and left <= 0:
             self.records[:] = self._spill.cut_records(mark.records)
-            self.encoded, self.encoded_count = [], 0
+            self._encode_anew()
             return
         if self.encoded_count > left:
-            self.encoded, self.encoded_count = [], 0
+            self._encode_anew()
         del self.records[left:]
 
     # What there is to do with many changes in steps, so that others have their turn in between.
@@ -404,6 +406,21 @@ class TransactionState:
             count > 1 and (type(records[-1]) is InsertBatch or type(records[-2]) is InsertBatch)
         )
 
+    def _encode_anew(self) -> None:
+        """The records in memory are others now."""
+        self.encoded, self.encoded_count, self._counted = [], 0, {}
+
+    @property
+    def counted_ahead(self) -> CountedAhead | None:
+        """What of its records was counted already; None: nothing."""
+        spill = self._spill
+        if not self.encoded_count and spill is None:
+            return None
+        counts: Counts = {}
+        for one in (*(() if spill is None else spill.counts), self._counted):
+            add_counts(one, counts)
+        return CountedAhead(counts, self.encoded_count)
+
     def encode_some(self) -> bool:
         """A step of encoding the records; whether there is more. RecordError as ``encode_records``."""
         records, at = self.records, self.encoded_count
@@ -411,6 +428,7 @@ class TransactionState:
         batches = (nth for nth, record in enumerate(some) if type(record) is InsertBatch)
         some = some[: max(next(batches, len(some)), 1)]  # one of those at a time
         self.encoded.append(encode_records(some))
+        count_records(some, self._counted)
         self.encoded_count += len(some)
         return self.encoded_count < len(records)
 

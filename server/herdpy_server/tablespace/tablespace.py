@@ -232,6 +232,7 @@ class Tablespace:
         load_turns: who publishes which load.
         temporary: the schemas of sessions' temporary tables.
         past: what was there before, as far as it is kept.
+        commits, rollbacks: transactions that changed something here, since the start.
 
     Args:
         turn: entered by threads that are not in the turn already when they change shared state: a
@@ -252,6 +253,7 @@ class Tablespace:
         self.load_turns = LoadTurns()
         self.temporary = TemporarySchemas()
         self.past = Past(store)
+        self.commits = self.rollbacks = 0
         self._log_generation = 0
         self._turn = turn
         self._pending: deque[_Pending] = deque()
@@ -403,6 +405,10 @@ class Tablespace:
             )
             token = self.store.push_pending(workspace.layer, catalog)
             self._pending.append(_Pending(token, append, workspace.layer))
+            ahead = workspace.counted_ahead
+            if ahead is not None:
+                self.store.counts.expect(workspace.layer, ahead)
+            self.commits += 1
             if request_id:
                 self.requests.began(request_id, append)
         if workspace.has_snapshot:
@@ -488,6 +494,9 @@ class Tablespace:
 
     def rollback(self, transaction: Transaction) -> None:
         """Forget the transaction's changes and give back its locks."""
+        if transaction.workspace.record_count:
+            self.rollbacks += 1
+            self.store.counts.rolled_back(transaction.workspace.records, transaction.workspace.counted_ahead)
         transaction.workspace.release()
         transaction.workspace.let_go_of_files()
         self.locks.release_all(transaction)
@@ -533,6 +542,7 @@ class Tablespace:
 
     def _forget_all(self) -> None:
         self.store.drop_pending()
+        self.store.counts.lost()
         self._pending.clear()
         self.requests.lost()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import add
 from herdpy_sql.quoting import RESERVED
 from herdpy_sql.types import (
@@ -62,6 +63,9 @@ class CatalogContext(Protocol):
 
     def acted(self, number: int) -> Any:
         """What an action of the query gave that was carried out before it ran (``_ACTIONS``)."""
+
+    def table_count(self, oid: int, what: str) -> int:
+        """What is counted of a table, by what; 0 of no table."""
 
     def blocking_pids(self, pid: int) -> Sequence[int]:
         """The sessions that a session waits for."""
@@ -173,8 +177,37 @@ def _session() -> None:
     _add(
         "current_setting", (TEXT, BOOLEAN), TEXT, lambda c, name, missing: c.setting(name, missing_ok=missing)
     )
+    for name in ("pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn"):
+        _add(name, (), TEXT, _current_lsn)
+    for name in ("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn"):
+        _add(name, (), TEXT, lambda c: None if (at := c.value("replay_lsn")) is None else lsn_text(at))
+    add("pg_wal_lsn_diff", (TEXT, TEXT), BIGINT, lambda one, other: _lsn_number(one) - _lsn_number(other))
     _add("pg_my_temp_schema", (), OID, lambda c: 0)
     _add("pg_is_other_temp_schema", (OID,), BOOLEAN, lambda c, oid: False)
+
+
+def lsn_text(position: str) -> str:
+    """A position of the log, "ledger:entry", as PostgreSQL writes its own: two hexadecimal numbers."""
+    ledger, entry = (max(int(part), 0) for part in position.split(":"))
+    return f"{ledger:X}/{entry:X}"
+
+
+def _lsn_number(text: str) -> int:
+    """A position as one number: entries within a ledger follow each other. SqlError 22P02."""
+    high, slash, low = text.partition("/")
+    try:
+        if slash:
+            return (int(high, 16) << 32) + int(low, 16)
+    except ValueError:
+        pass
+    raise SqlError("22P02", f'invalid input syntax for type pg_lsn: "{text}"')
+
+
+def _current_lsn(context: CatalogContext) -> str:
+    if context.value("in_recovery"):
+        hint = "WAL control functions cannot be executed during recovery."
+        raise SqlError("55000", "recovery is in progress", hint=hint)
+    return lsn_text(context.value("wal_lsn") or "0:0")
 
 
 def _facts() -> None:
@@ -185,6 +218,8 @@ def _facts() -> None:
     for name in ("pg_database_size", "pg_tablespace_size"):
         _add(name, (OID,), BIGINT, lambda c, oid: 0)
         _add(name, (NAME,), BIGINT, lambda c, oid: 0)
+    add("pg_ls_tmpdir", (OID,), TEXT, lambda oid: [], setof=True,
+        columns=(("name", TEXT), ("size", BIGINT), ("modification", TIMESTAMPTZ)))  # fmt: skip
     _add("pg_relation_filenode", (SqlType(Base.REGCLASS),), OID, lambda c, oid: 0)
     _add("pg_relation_is_publishable", (SqlType(Base.REGCLASS),), BOOLEAN, lambda c, oid: False)
     _add(
@@ -254,9 +289,18 @@ def _element(vector: str, place: int) -> int | None:
 
 
 _STATISTICS = (
-    "numscans", "tuples_returned", "tuples_fetched", "live_tuples", "dead_tuples", "blocks_fetched",
-    "blocks_hit",
+    "numscans", "tuples_returned", "tuples_fetched", "dead_tuples", "blocks_fetched", "blocks_hit",
+    "tuples_hot_updated", "mod_since_analyze", "ins_since_vacuum", "vacuum_count", "autovacuum_count",
+    "analyze_count", "autoanalyze_count",
 )  # fmt: skip
+"""What is not counted by table: 0."""
+COUNTED = {
+    "tuples_inserted": "inserted",
+    "tuples_updated": "updated",
+    "tuples_deleted": "deleted",
+    "live_tuples": "rows",
+}
+"""What is, by the end of the function's name."""
 
 
 def _rest() -> None:
@@ -276,6 +320,10 @@ def _rest() -> None:
         columns=(("option_name", TEXT), ("option_value", TEXT)))  # fmt: skip
     for name in _STATISTICS:
         add(f"pg_stat_get_{name}", (OID,), BIGINT, lambda oid: 0)
+    for name, what in COUNTED.items():
+        _add(f"pg_stat_get_{name}", (OID,), BIGINT, lambda c, oid, what=what: c.table_count(oid, what))
+    for name in ("vacuum", "autovacuum", "analyze", "autoanalyze"):
+        add(f"pg_stat_get_last_{name}_time", (OID,), TIMESTAMPTZ, lambda oid: None)
     _add("pg_blocking_pids", (INTEGER,), array_of(INTEGER), lambda c, pid: tuple(c.blocking_pids(pid)))
     add("pg_safe_snapshot_blocking_pids", (INTEGER,), array_of(INTEGER), lambda pid: ())
     _add("pg_relation_is_updatable", (SqlType(Base.REGCLASS), BOOLEAN), INTEGER, lambda c, oid, flag: 28)
@@ -284,7 +332,6 @@ def _rest() -> None:
     add("txid_current", (), BIGINT, lambda: 0)
     add("pg_current_xact_id_if_assigned", (), SqlType(Base.XID), lambda: None)
     add("pg_stat_clear_snapshot", (), TEXT, lambda: "")
-    add("pg_stat_reset", (), TEXT, lambda: "")
     _add("pg_index_has_property", (SqlType(Base.REGCLASS), TEXT), BOOLEAN, lambda c, oid, name: False)
     add("pg_indexam_has_property", (OID, TEXT), BOOLEAN, lambda oid, name: False)
     add(
@@ -344,6 +391,7 @@ def _actions() -> None:
         "pg_cancel_backend": (((INTEGER,),), BOOLEAN),
         "pg_terminate_backend": (((INTEGER,), (INTEGER, BIGINT)), BOOLEAN),
         "pg_advisory_unlock_all": (((),), TEXT),
+        "pg_stat_reset": (((),), TEXT),
         "pg_stat_statements_reset": (((), (OID,), (OID, OID), (OID, OID, BIGINT)), TEXT),
     }
     for name in ADVISORY_LOCKS:
@@ -373,6 +421,7 @@ ACTIONS = frozenset(
         "pg_cancel_backend",
         "pg_terminate_backend",
         "pg_advisory_unlock_all",
+        "pg_stat_reset",
         "pg_stat_statements_reset",
     }
     | ADVISORY_LOCKS

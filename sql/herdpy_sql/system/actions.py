@@ -76,6 +76,9 @@ def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) 
         call = advisory.advisory_call(action.name, given)
         answer = None if call is None else state.advise(call)
         return "" if call is not None and action.name not in advisory.ANSWERING else answer
+    if action.name == "pg_stat_reset":
+        state.reset_counts()
+        return ""
     if action.name == "pg_stat_statements_reset":
         _reset_statements(state, given)
         return ""

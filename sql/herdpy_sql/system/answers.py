@@ -172,6 +172,15 @@ class CatalogAnswers:
     def _rights(self) -> RightsAsked:
         return RightsAsked(self.context)
 
+    def table_count(self, oid: int, what: str) -> int:
+        """See ``CatalogContext``."""
+        row = self._table_counts.get(oid)
+        return 0 if row is None else int(row[what])
+
+    @functools.cached_property
+    def _table_counts(self) -> Mapping[int, Mapping[str, Any]]:
+        return self.context.table_counts()
+
     def blocking_pids(self, pid: int) -> Sequence[int]:
         """See ``CatalogContext``."""
         return self._blockers.get(pid, ())

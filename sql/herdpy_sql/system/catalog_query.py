@@ -25,6 +25,7 @@ from herdpy_sql.columnar.engine import Limits
 from herdpy_sql.columnar.given import Given
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.library.catalog_functions import COUNTED
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.plan import type_names
 from herdpy_sql.plan.scope import name_of
@@ -79,7 +80,18 @@ _WORDS = frozenset({"user", "current_role", "current_catalog", "session_user", "
 """Functions that are called without parentheses."""
 
 
+_OF_CLUSTER: Mapping[str, frozenset[str]] = {
+    "pg_stat_replication": frozenset({"replicas", "nodes"}),
+    "pg_stat_wal_receiver": frozenset({"log_status", "nodes"}),
+    "pg_stat_archiver": frozenset({"archive"}),
+}
+"""Facts of the server, by the relation of pg_catalog that is made of them."""
+_TABLE_COUNTS = frozenset({
+    "pg_stat_user_tables", "pg_stat_all_tables", "pg_stat_database",
+})  # fmt: skip
+_COUNTING = frozenset(f"pg_stat_get_{name}" for name in COUNTED)
 _OF_RELATIONS = {
+    "database counts": "pg_stat_database",
     "locks": "pg_locks",
     "statements": "pg_stat_statements",
     "statements info": "pg_stat_statements_info",
@@ -138,7 +150,10 @@ class CatalogQuery:
     @property
     def server_facts(self) -> list[str]:
         """The facts of the server that it reads (``ServerState.facts``)."""
-        return [one.name for one in self.relations if one.schema == HERDPY and one.name in SERVER_FACTS]
+        found = {one.name for one in self.relations if one.schema == HERDPY and one.name in SERVER_FACTS}
+        for one in self.relations:
+            found |= _OF_CLUSTER.get(one.name, frozenset())
+        return sorted(found)
 
     @property
     def seen(self) -> list[str]:
@@ -153,6 +168,10 @@ class CatalogQuery:
                 found.append(name)
         if any(one.schema == HERDPY and one.name == "statements" for one in self.relations):
             found.append("statements")
+        if read & _TABLE_COUNTS or called & _COUNTING:
+            found.append("table counts")
+        if read & {"pg_stat_wal", "pg_stat_bgwriter"}:
+            found.append("log counts")
         if "pg_blocking_pids" in called:
             found.append("blockers")
         return found

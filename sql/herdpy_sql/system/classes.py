@@ -612,9 +612,21 @@ def _rules(context: Context) -> Rows:
         }  # fmt: skip
 
 
-@rows_of(
-    "pg_catalog", "pg_stat_user_tables", "pg_stat_all_tables", "pg_statio_user_tables", "pg_statio_all_tables"
-)
+@rows_of("pg_catalog", "pg_stat_user_tables", "pg_stat_all_tables")
+def _table_changes(context: Context) -> Rows:
+    counts = context.table_counts()
+    for row in _table_statistics(context):
+        found = counts.get(row["relid"])
+        if found is None:
+            yield row
+        else:
+            yield {
+                **row, "n_tup_ins": found["inserted"], "n_tup_upd": found["updated"],
+                "n_tup_del": found["deleted"], "n_live_tup": found["rows"],
+            }  # fmt: skip
+
+
+@rows_of("pg_catalog", "pg_statio_user_tables", "pg_statio_all_tables")
 def _table_statistics(context: Context) -> Rows:
     for table in tables(context.catalog):
         yield {

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy_sql.catalog import PUBLIC
-from herdpy_sql.objects import SYSTEM, CatalogObject, SequenceDefinition, ViewDefinition
+from herdpy_sql.objects import FIRST_USER_OID, SYSTEM, CatalogObject, SequenceDefinition, ViewDefinition
 from herdpy_sql.rights.acl import held
 from herdpy_sql.rights.held import Subject, acl_of, owner_of, schema_subject, subject_of
 from herdpy_sql.system.definitions import indexes_of, table_oid
@@ -98,6 +98,10 @@ class Context:
     def database_oid(self, name: str | None) -> int:
         """See :func:`oid_of_database`; None is the session's own."""
         return oid_of_database(name, self.state.database)
+
+    def table_counts(self) -> Mapping[int, Mapping[str, Any]]:
+        """What is counted of the tables, by their object ids."""
+        return {FIRST_USER_OID + row["id"]: row for row in self.state.facts("table counts")}
 
     @property
     def sees_statistics(self) -> bool:

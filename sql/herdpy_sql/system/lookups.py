@@ -14,6 +14,7 @@ from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system import classes, types
 from herdpy_sql.system import herdpy_schema as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import information_schema as _information  # noqa: F401
+from herdpy_sql.system import replication as _replication  # noqa: F401
 from herdpy_sql.system import server as _server  # noqa: F401
 from herdpy_sql.system.classes import comments, sequence_values
 from herdpy_sql.system.contents import SCHEMAS, Context, named_relations, sequences, user_schemas, views

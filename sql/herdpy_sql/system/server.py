@@ -8,7 +8,6 @@ from typing import Any
 
 from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.system.contents import (
-    DATABASE_OID,
     HIDDEN,
     OWNER_OID,
     SCHEMAS,
@@ -265,8 +264,39 @@ def moment(us: int | None) -> datetime | None:
 
 @rows_of("pg_catalog", "pg_stat_database")
 def _database_statistics(context: Context) -> Rows:
-    count = len(list(context.state.activity()))
-    return [{"datid": DATABASE_OID, "datname": context.state.database, "numbackends": count}]
+    own = context.state.database
+    (found,) = [*context.state.facts("database counts")] or [{}]
+    tables = context.table_counts().values()
+    sessions: dict[str, int] = dict.fromkeys(context.state.databases(), 0)
+    for one in context.state.activity():
+        name = one.database or own
+        sessions[name] = sessions.get(name, 0) + 1
+    for name, count in sessions.items():
+        row = {
+            **dict.fromkeys(_COUNTS_OF_DATABASE, 0),
+            "datid": context.database_oid(name),
+            "datname": name,
+            "numbackends": count,
+        }
+        if name == own and found:
+            row |= {
+                "xact_commit": found["commits"],
+                "xact_rollback": found["rollbacks"],
+                "deadlocks": found["deadlocks"],
+                "tup_inserted": sum(one["inserted"] for one in tables),
+                "tup_updated": sum(one["updated"] for one in tables),
+                "tup_deleted": sum(one["deleted"] for one in tables),
+                "stats_reset": moment(found["reset_us"]),
+            }
+        yield row
+
+
+_COUNTS_OF_DATABASE = (
+    "xact_commit", "xact_rollback", "blks_read", "blks_hit", "tup_returned", "tup_fetched", "tup_inserted",
+    "tup_updated", "tup_deleted", "conflicts", "temp_files", "temp_bytes", "deadlocks", "blk_read_time",
+    "blk_write_time", "session_time", "active_time", "idle_in_transaction_time", "sessions",
+    "sessions_abandoned", "sessions_fatal", "sessions_killed",
+)  # fmt: skip
 
 
 @rows_of("pg_catalog", "pg_timezone_names")

@@ -56,6 +56,14 @@ class SettingRow(NamedTuple):
     context: str = "user"
 
 
+class TlsUse(NamedTuple):
+    """How a connection is encrypted: the protocol's version, the cipher, and the bits of its key."""
+
+    version: str
+    cipher: str
+    bits: int
+
+
 class Activity(NamedTuple):
     """A session, for ``pg_stat_activity``; times are microseconds since 1970 UTC, None for never.
 
@@ -80,6 +88,7 @@ class Activity(NamedTuple):
     changes: int = 0
     xid: int | None = None
     query_id: int | None = None
+    tls: TlsUse | None = None
 
 
 class PreparedRow(NamedTuple):
@@ -165,6 +174,9 @@ class ServerState(Protocol):
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """Cancel what a session runs, or end the session; False when there is none of that number."""
 
+    def reset_counts(self) -> None:
+        """Count changes of the database's tables anew. SqlError 42501."""
+
     def reset_statements(self, user_key: str | None, database: str | None, query_id: int) -> None:
         """Forget what statements cost: of a role (None: any), a database (None) and a query id (0: any).
 
@@ -229,6 +241,9 @@ class LocalState:
         """There is nobody."""
         return False
 
+    def reset_counts(self) -> None:
+        """There are none."""
+
     def reset_statements(self, user_key: str | None, database: str | None, query_id: int) -> None:
         """They are not counted."""
 
@@ -246,6 +261,8 @@ class FrozenState(LocalState):
         self._cursors = list(state.cursors())
         self._databases, self._server_settings = list(state.databases()), list(state.server_settings())
         self._facts = {name: list(state.facts(name)) for name in wanted}
+        self.wal_lsn = getattr(state, "wal_lsn", None)
+        self.replay_lsn = getattr(state, "replay_lsn", None)
         own = next((one for one in self._activity if one.pid == state.pid), None)
         self.client_address = own.client_address if own is not None else None
         self.client_port = own.client_port if own is not None else None

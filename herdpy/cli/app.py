@@ -14,6 +14,7 @@ from herdpy.cli.command_changes import changes_command
 from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import check_command, checkpoint_command, info_command, version_command
+from herdpy.cli.doctor import doctor_command
 from herdpy.cli.errors import guarded
 from herdpy.cli.init import init_command
 from herdpy.cli.restore import restore_command
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command("server", help=_help(server_command))(guarded(server_command))
 app.command("init", help=_help(init_command))(guarded(init_command))
+app.command("doctor", help=_help(doctor_command))(guarded(doctor_command))
 app.command("version", help=_help(version_command))(guarded(version_command))
 for _name, _command in (
     ("status", status_command),

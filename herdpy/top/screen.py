@@ -15,7 +15,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane, Tree
 
 from herdpy.top import view
@@ -174,6 +174,11 @@ class TopScreen(App[None]):
         self._having = ""
         self._wake = asyncio.Event()
 
+    @property
+    def _base(self) -> Screen[Any]:
+        """The screen with the panes, also while a question is above it."""
+        return self.screen_stack[0]
+
     def compose(self) -> ComposeResult:
         yield Static(Text("connecting ..."), id="head")
         yield Static("", id="problem")
@@ -197,7 +202,7 @@ class TopScreen(App[None]):
 
     def on_mount(self) -> None:
         """Begin to sample."""
-        self.query_one("#sessions", PaneTable).focus()
+        self._base.query_one("#sessions", PaneTable).focus()
         self.run_worker(self._watch(), exclusive=True)
 
     async def on_unmount(self) -> None:
@@ -208,11 +213,18 @@ class TopScreen(App[None]):
         while True:
             pause_s = self._interval_s
             if not self.is_paused:
+                problem, sample = "", None
                 try:
-                    self.show(await self._monitor.sample())
+                    sample = await self._monitor.sample()
                 except (LostServerError, ServerRefusedError) as error:
-                    self._say_problem(f"{error}; the next host is tried")
+                    problem = f"{error}; the next host is tried"
                     pause_s = min(_RETRY_S, pause_s)
+                if not self.screen_stack or not self._base.query("#problem"):
+                    return  # the panes are being taken down: the application ends
+                if sample is None:
+                    self._say_problem(problem)
+                elif not self.is_paused:  # it may have become so meanwhile
+                    self.show(sample)
             self._wake.clear()
             try:
                 async with asyncio.timeout(pause_s):
@@ -234,17 +246,17 @@ class TopScreen(App[None]):
         paused = " · paused" if self.is_paused else ""
         having = f" · only {self._having!r}" if self._having else ""
         head = view.head_line(sample, self._rates)
-        self.query_one("#head", Static).update(Text(head + paused + view.printable(having)))
-        for table in self.query(PaneTable):
+        self._base.query_one("#head", Static).update(Text(head + paused + view.printable(having)))
+        for table in self._base.query(PaneTable):
             part = table.pane.part
             table.fill(sample.parts[part], self._having)
-            note = self.query_one(f"#note-{part}", Static)
+            note = self._base.query_one(f"#note-{part}", Static)
             note.update(Text(view.printable(sample.notes.get(part, ""))))
             note.display = part in sample.notes
         self._draw_waits(view.waits(sample))
 
     def _draw_waits(self, lines: list[tuple[WaitLine, str]]) -> None:
-        tree: Tree[int] = self.query_one("#waits", Tree)
+        tree: Tree[int] = self._base.query_one("#waits", Tree)
         tree.clear()
         tree.root.set_label(Text("who waits for whom" if lines else "nobody waits"))
         above = [tree.root]
@@ -254,7 +266,7 @@ class TopScreen(App[None]):
         tree.root.expand()
 
     def _say_problem(self, text: str) -> None:
-        problem = self.query_one("#problem", Static)
+        problem = self._base.query_one("#problem", Static)
         problem.update(Text(view.printable(text)))
         problem.display = bool(text)
 
@@ -262,7 +274,7 @@ class TopScreen(App[None]):
 
     def action_tab(self, name: str) -> None:
         """Show a tab, with the keys in its table."""
-        tabs = self.query_one(TabbedContent)
+        tabs = self._base.query_one(TabbedContent)
         tabs.active = name
         self.set_focus(next(iter(tabs.get_pane(name).query("PaneTable, Tree"))))
 
@@ -270,13 +282,13 @@ class TopScreen(App[None]):
         focused = self.focused
         if isinstance(focused, PaneTable):
             return focused
-        pane = self.query_one(TabbedContent).active_pane
+        pane = self._base.query_one(TabbedContent).active_pane
         return None if pane is None else next(iter(pane.query(PaneTable)), None)
 
     def _pid(self) -> int | None:
         """The session under the cursor, of the table or of the tree."""
-        if self.query_one(TabbedContent).active == "tab-waits":
-            node = self.query_one("#waits", Tree).cursor_node
+        if self._base.query_one(TabbedContent).active == "tab-waits":
+            node = self._base.query_one("#waits", Tree).cursor_node
             return None if node is None else node.data
         table = self._table()
         row = table.current if table is not None and table.pane is view.SESSIONS else None
@@ -320,13 +332,13 @@ class TopScreen(App[None]):
 
     def action_filter(self) -> None:
         """Ask for a text that rows must have."""
-        field = self.query_one("#filter", Input)
+        field = self._base.query_one("#filter", Input)
         field.display = True
         field.focus()
 
     def action_clear_filter(self) -> None:
         """Show all rows again."""
-        field = self.query_one("#filter", Input)
+        field = self._base.query_one("#filter", Input)
         field.value = ""
         self._filtered(field)
 
@@ -338,7 +350,7 @@ class TopScreen(App[None]):
         self._having = field.value
         field.display = False
         self._draw()
-        self.action_tab(self.query_one(TabbedContent).active)
+        self.action_tab(self._base.query_one(TabbedContent).active)
 
     def action_pause(self) -> None:
         """Stop taking samples, or go on."""

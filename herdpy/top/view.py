@@ -116,6 +116,11 @@ def _wait(row: Row) -> str:
     return "-" if row["wait_event"] is None else printable(f"{row['wait_event_type']}: {row['wait_event']}")
 
 
+def _age(row: Row) -> str:
+    """For how long the statement, or the wait after it, has lasted; of an idle session nothing does."""
+    return "-" if row["statement_s"] is None or row["state"] == "idle" else seconds(row["statement_s"])
+
+
 _QUERY = PaneColumn("statement", lambda row: printable(row["query"] or ""), lambda row: row["query"] or "")
 SESSIONS = Pane(
     "Sessions",
@@ -129,7 +134,9 @@ SESSIONS = Pane(
         PaneColumn("address", _address, _address),
         _plain("state"),
         PaneColumn("wait", _wait, _wait),
-        _number("statement_s", "age", seconds),
+        PaneColumn(
+            "age", _age, lambda row: -1.0 if row["state"] == "idle" else row["statement_s"] or 0.0, True
+        ),
         _number("transaction_s", "transaction", seconds),
         _QUERY,
     ),

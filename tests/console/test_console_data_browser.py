@@ -103,6 +103,7 @@ def test_a_run_is_cancelled_by_its_button_and_the_history_has_it(console_url, ta
     assert tab.problems == []
 
 
+@pytest.mark.soak
 def test_a_download_is_the_whole_answer(console_url, tab):
     tab.open(f"{console_url}sql")
     write(tab, "SELECT g FROM generate_series(1, 2000) g")
@@ -154,7 +155,7 @@ def test_a_session_is_ended_after_a_question_that_stays_open(console_server, con
     victim = console_server.connect(application_name="victim")
     pid = victim.info.backend_pid
     tab.open(f"{console_url}sessions")
-    tab.evaluate(f"document.getElementById('end-{pid}').focus()")
+    tab.evaluate(f"document.getElementById('row-end-{pid}').focus()")
     tab.press("Enter")
     tab.wait_for("document.querySelector('details.confirm[open] .danger')")
     tab.tab_to(f"Yes, end session {pid}")
@@ -201,7 +202,7 @@ def test_a_statement_is_opened_in_the_editor(console_server, console_url, tab):
     with console_server.connect(user="herdpy", dbname="herdpy") as connection:
         connection.execute("SELECT name FROM cattle WHERE weight > 5 AND id = 1")
     tab.open(f"{console_url}statements?order=calls")
-    row = "[...document.querySelectorAll('tbody tr')].find((one) => one.textContent.includes('weight > $1'))"
+    row = "[...document.querySelectorAll('tbody')].find((one) => one.textContent.includes('weight > $1'))"
     with tab.loading():
         tab.evaluate(f"{row}.querySelector('a').click()")
     assert tab.evaluate("document.getElementById('sql').value") == (

@@ -47,7 +47,7 @@ def piloted(act: Callable[..., Awaitable[None]], *servers: RunningServer) -> Non
     """Run the application until ``act(app, pilot)`` returns."""
 
     async def run() -> None:
-        screen = TopScreen(monitor(*servers), 0.05)
+        screen = TopScreen(monitor(*servers), 0.15)
         async with screen.run_test(size=(150, 40)) as pilot:
             await until(pilot, lambda: screen.sample is not None)
             await act(screen, pilot)
@@ -75,6 +75,9 @@ def test_sessions_are_shown_and_one_is_terminated_once_that_is_confirmed(server)
         await select(screen, pilot, pid)
         assert row_of(screen, pid)["application"] == "<b>[red]victim"
         await pilot.press("t")
+        assert isinstance(screen.screen, Question)
+        before = screen.sample
+        await until(pilot, lambda: screen.sample is not before)
         assert isinstance(screen.screen, Question)
         await pilot.press("n")
         assert row_of(screen, pid)
@@ -116,7 +119,7 @@ def test_keys_sort_filter_pause_and_show_all_of_a_row(server):
         assert table.sorted_by == (8, True)
         await pilot.press("r")
         assert table.sorted_by == (8, False)
-        await pilot.press("slash", *"SECOND", "enter")
+        await pilot.press("slash", *"SECO", "enter")
         await until(pilot, lambda: list(table.rows_by_key) == [str(two.info.backend_pid)])
         assert not screen.query_one("#filter", Input).display
         await pilot.press("enter")
@@ -138,19 +141,31 @@ def test_keys_sort_filter_pause_and_show_all_of_a_row(server):
     piloted(act, server)
 
 
-def test_who_waits_is_drawn_from_what_blocks(server):
+def test_who_waits_is_drawn_and_the_holder_is_terminated_there(server):
+    admin = server.connect(user="herdpy")
+    admin.execute("CREATE TABLE held (id int PRIMARY KEY, n int)")
+    admin.execute("INSERT INTO held VALUES (1, 1)")
+    holder = server.connect(user="herdpy", autocommit=False)
+    holder.execute("UPDATE held SET n = 2 WHERE id = 1")
+
     async def act(screen, pilot):
-        sample = screen.sample
-        base = {**dict.fromkeys(("tablespace", "role", "application", "address", "state", "query"))}
-        base |= dict.fromkeys(("wait_event_type", "wait_event", "transaction_s", "statement_s"))
-        sample.parts["sessions"][:] = [
-            {**base, "pid": 7, "blocked_by": []},
-            {**base, "pid": 8, "blocked_by": [7]},
-        ]
-        await pilot.press("p", "2")
-        screen.show(sample)
-        (holder,) = screen.query_one("#waits", Tree).root.children
-        assert (holder.data, [child.data for child in holder.children]) == (7, [8])
+        tree = screen.query_one("#waits", Tree)
+        waiter = await psycopg.AsyncConnection.connect(
+            host="127.0.0.1", port=server.port, user="herdpy", dbname="test", autocommit=True
+        )
+        async with waiter:
+            waiting = asyncio.create_task(waiter.execute("UPDATE held SET n = n + 10 WHERE id = 1"))
+            await until(pilot, lambda: tree.root.children)
+            await pilot.press("p", "2")
+            await until(pilot, lambda: tree.root.children)
+            (top,) = tree.root.children
+            assert top.data == holder.info.backend_pid
+            assert [child.data for child in top.children] == [waiter.info.backend_pid]
+            tree.move_cursor(top)
+            await pilot.press("t", "y")
+            await waiting
+            cursor = await waiter.execute("SELECT n FROM held")
+            assert await cursor.fetchone() == (11,)
 
     piloted(act, server)
 
@@ -170,6 +185,7 @@ def test_a_server_that_goes_is_followed_by_the_next_host(server, tmp_path):
         first.close()
 
 
+@pytest.mark.soak
 def test_the_next_server_by_its_key_and_no_action_on_a_pid_of_another(server, tmp_path):
     other = RunningServer(tmp_path / "other").ready()
 

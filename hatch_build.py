@@ -1,5 +1,7 @@
 """Compiles the hot modules into a wheel where HERDPY_COMPILE=1 asks for it; else the wheel is pure Python.
 
+The README has links of the repository, which PyPI does not have: they become links to it.
+
 cibuildwheel sets the variable (see pyproject.toml); ``uv build`` without it makes the pure wheel beside.
 """
 
@@ -13,10 +15,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _EXTRA = "herdpydb[server]"
 _CLIENTS = ("psycopg[binary]", "sqlalchemy[asyncio]")
 """What the modules of herdpydb-client import, whose sources are here."""
+_PAGES = "https://github.com/herdpy/herdpy/blob/main/"
+_RAW = "https://raw.githubusercontent.com/herdpy/herdpy/main/"
 _TYPES = (
     "mypy",
     "setuptools",
@@ -49,6 +54,18 @@ class CompiledModules(BuildHookInterface):
         for name in os.listdir(self.root):
             if name.endswith(".so"):
                 build_data["force_include"][os.path.join(self.root, name)] = name
+
+
+class Readme(MetadataHookInterface):
+    """See above."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the long description."""
+        with open(os.path.join(self.root, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+        text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\1{_RAW}", text)
+        text = re.sub(r"((?<!!)\[[^]!]*\]\()(?!https?:|#)", rf"\1{_PAGES}", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
 def _others(core: list[str], extras: dict[str, list[str]]) -> Iterator[str]:

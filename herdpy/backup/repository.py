@@ -28,6 +28,7 @@ import msgspec
 from herdpy.backup.errors import MissingPartError, RepositoryError
 from herdpy.backup.part import PartCodec
 from herdpy.log.place import Place, without_userinfo
+from herdpy.machine import sync_all
 
 IDENTITY: Final = "herdpy-repository.json"
 FORMAT: Final = 1
@@ -180,7 +181,7 @@ def new_key_file(path: Path) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(base64.b64encode(os.urandom(_KEY_BYTES)) + b"\n")
         file.flush()
-        os.fsync(file.fileno())
+        sync_all(file.fileno())
 
 
 def read_key(path: Path) -> bytes:

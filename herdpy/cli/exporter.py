@@ -32,6 +32,7 @@ from herdpy.cli.output import json_names
 from herdpy.cli.source import Array, FileFormat
 from herdpy.cli.status import literal
 from herdpy.log.files import sync_directory, sync_path
+from herdpy.machine import sync_all
 
 if TYPE_CHECKING:
     from herdpy.cli.target import TargetDatabase
@@ -181,7 +182,7 @@ class TextSink:
     def save(self) -> int:
         """Bring all of it to the disk; returns its length."""
         self._file.flush()
-        os.fsync(self._file.fileno())
+        sync_all(self._file.fileno())
         return self._file.tell()
 
     def finish(self, path: Path) -> None:

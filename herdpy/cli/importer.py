@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +36,7 @@ from herdpy.cli.source import (
 )
 from herdpy.cli.source_parquet import ParquetSource
 from herdpy.cli.source_text import CsvSource, JsonlSource
+from herdpy.machine import sync_all
 
 TABLE = "herdpy_imports"
 START = Position()
@@ -188,7 +188,7 @@ class Rejects:
             line = {"line": one.record.line, "error": one.reason, "text": one.record.text.rstrip("\r\n")}
             self.size += self._file.write(json.dumps(line, ensure_ascii=True).encode() + b"\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
+        sync_all(self._file.fileno())
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:

@@ -7,6 +7,7 @@ from the directory, so that commands and programs may take turns on one cluster.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import time
@@ -71,6 +72,8 @@ class LocalCluster:
         network: Network | None = None,
         on_progress: Progress | None = None,
     ) -> None:
+        if not hasattr(os, "pidfd_open"):
+            raise DevError("a cluster on one machine needs Linux, where processes are held by more than ids")
         self._directory = ClusterDirectory(Path(directory))
         self._counts: dict[Kind, int | None] = {
             "zookeeper": 1,

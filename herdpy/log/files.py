@@ -11,6 +11,9 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from herdpy import machine
+from herdpy.machine import sync_all
+
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ENODEV}
 
 
@@ -64,15 +67,15 @@ class OsFiles:
     # The builtins themselves: one frame less on the path of every commit.
     pwrite = staticmethod(os.pwrite)
     pread = staticmethod(os.pread)
-    fdatasync = staticmethod(os.fdatasync)
-    fsync = staticmethod(os.fsync)
+    fdatasync = staticmethod(machine.FDATASYNC)
+    fsync = staticmethod(machine.FSYNC)
 
     def size(self, fd: int) -> int:
         return os.fstat(fd).st_size
 
     def allocate(self, fd: int, offset: int, size: int) -> None:
         try:
-            os.posix_fallocate(fd, offset, size)
+            machine.allocate(fd, offset, size)
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
@@ -105,7 +108,7 @@ def sync_path(path: str | os.PathLike[str], flags: int = 0) -> None:
     """Make durable what was written to a file by whoever has closed it since."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
-        os.fsync(fd)
+        sync_all(fd)
     finally:
         os.close(fd)
 
@@ -120,7 +123,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        sync_all(file.fileno())
     new.replace(path)
     sync_directory(path.parent)
 

@@ -16,6 +16,7 @@ from typing import Any
 from herdpy.distribution import install_line
 from herdpy.log.errors import LogError
 from herdpy.log.files import sync_directory, sync_path
+from herdpy.machine import sync_all
 
 
 class PlaceError(LogError):
@@ -165,7 +166,7 @@ class Place:
         with open(hidden, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         return hidden
 
     def _settle_names(self, directory: str) -> None:

@@ -29,6 +29,7 @@ from xxhash import xxh3_128
 
 from herdpy.backoff import Backoff
 from herdpy.log.lsn import LSN
+from herdpy.machine import sync_all
 from herdpy.rpc import logs_pb2, logs_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError, SnapshotDamagedError
 from herdpy.rpc.positions import lsn_of
@@ -86,7 +87,7 @@ class Partial:
 
     def sync(self) -> None:
         """Bring the file to the disk."""
-        os.fsync(self._file)
+        sync_all(self._file)
 
     def clear(self) -> None:
         """Begin anew."""

@@ -1,4 +1,4 @@
-"""How a process that a server has started behaves: it ends with the server, and stands back behind it.
+"""How a process that a server has started behaves: it stands back behind the server.
 
 Below everything: workers, publishing and backups use it. ``line_to`` is the server's end of the line to one.
 """
@@ -7,35 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import os
-import signal
 import subprocess
 from asyncio.streams import FlowControlMixin
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+from herdpy import machine
+
 _FIRST_KILLED = "500"
-
-
-def end_with_parent(parent: int) -> None:
-    """Be killed when the parent dies, even where this process is stopped; or leave if it has already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 def lower_priority(niceness: int) -> None:
     """What the machine does not grant is done without."""
+    machine.stand_back(niceness)
     with contextlib.suppress(OSError):
-        os.nice(niceness)
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_KILLED)
+        (machine.PROC / "self/oom_score_adj").write_text(_FIRST_KILLED)
 
 
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]

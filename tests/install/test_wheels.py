@@ -35,7 +35,11 @@ def archive(place: Path, name: str, suffix: str) -> Path:
 def sources() -> set[str]:
     """The files of the packages that git knows, as a wheel has them."""
     listed = subprocess.run(
-        ["git", "ls-files", *SOURCES.values()], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *SOURCES.values()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     return {
         package + line.removeprefix(folder)
@@ -98,6 +102,9 @@ def test_the_metadata_is_complete(wheels: Path, name: str) -> None:
     assert {one for one in classifiers if re.search(r":: 3\.\d+$", one)} == {
         f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13, 14)
     }
+    text = found.get_payload()
+    assert isinstance(text, str)
+    assert re.findall(r"\]\((?!https?://|#)[^)]*\)", text) == []
     needed = found.get_all("Requires-Dist", [])
     if name == NAME:
         assert f"{CLIENT_NAME}=={herdpy.__version__}" in needed

@@ -24,7 +24,7 @@ from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper import succession
 from herdpy.log.bookkeeper.followed_log import OwnView
-from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
+from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
 from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.log.bookkeeper.recent_entries import RecentEntries
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Sender
@@ -44,6 +44,7 @@ from herdpy.log.errors import (
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.log_counts import LogCounts
 from herdpy.log.lsn import LSN
+from herdpy.machine import boot_time_s
 
 
 class Acknowledger:

@@ -25,13 +25,9 @@ from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
+from herdpy.machine import boot_time_s
 
 _log = logging.getLogger("herdpy.log.own_ledgers")
-
-
-def boot_time_s() -> float:
-    """Seconds on a clock that runs while the process, or the machine, is stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class OwnLedgers:

@@ -32,7 +32,6 @@ from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.errors import BookKeeperError, LostEntriesError, NoSuchLedgerError
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
-from herdpy.log.bookkeeper.own_ledgers import boot_time_s
 from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.walk import ChainPosition, decoded
@@ -48,6 +47,7 @@ from herdpy.log.errors import (
 )
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
+from herdpy.machine import boot_time_s
 
 _log = logging.getLogger("herdpy.log.takeover")
 

@@ -36,6 +36,7 @@ from herdpy.log.log_cursor import LogCursor
 from herdpy.log.lsn import LSN
 from herdpy.log.place import Place, PlaceError, without_userinfo
 from herdpy.log.records import StagedPart
+from herdpy.machine import end_with_parent
 from herdpy_server.backup.archiver_messages import (
     Archived,
     ArchivedPlace,
@@ -52,7 +53,7 @@ from herdpy_server.backup.archiver_messages import (
     start_of,
     to_archiver,
 )
-from herdpy_server.child_process import end_with_parent, lower_priority
+from herdpy_server.child_process import lower_priority
 
 if TYPE_CHECKING:
     from herdpy.log.detached import LogLedgers

@@ -19,6 +19,7 @@ from herdpy.backup.errors import BackupError
 from herdpy.log import LogError
 from herdpy.log.detached import LogAddress
 from herdpy.log.place import PlaceError
+from herdpy.machine import end_with_parent
 from herdpy_server.backup.making import BackupOrder, BackupProgress, make_backup
 from herdpy_server.backup.messages import (
     FromChild,
@@ -32,7 +33,7 @@ from herdpy_server.backup.messages import (
     order_of,
 )
 from herdpy_server.backup.repositories import repository_for
-from herdpy_server.child_process import end_with_parent, lower_priority
+from herdpy_server.child_process import lower_priority
 from herdpy_server.store import StoreDamagedError
 from herdpy_sql.errors import SqlError
 

@@ -25,6 +25,7 @@ from herdpy.log.log_cursor import LogCursor
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import StagedPart
 from herdpy.log.recovery import scan_open_ledger
+from herdpy.machine import sync_data
 from herdpy_server.tablespace import Directory
 
 _CONFIRM_PATIENCE_S = 5.0
@@ -212,6 +213,6 @@ def _bring_to_disk(path: str) -> None:
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fdatasync(descriptor)
+            sync_data(descriptor)
         finally:
             os.close(descriptor)

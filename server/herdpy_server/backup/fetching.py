@@ -18,6 +18,7 @@ from herdpy.backup.manifest import BackupManifest
 from herdpy.backup.pages import PackUse, PageMap, packs_of, read_map, read_pack
 from herdpy.backup.repository import Repository
 from herdpy.log.files import sync_directory
+from herdpy.machine import sync_all, sync_data
 
 JOURNAL = "packs"
 _SYNC_PACKS = 32
@@ -138,8 +139,8 @@ class _ImageFile:
         """Bring the packs to the disk, and only then their names."""
         with self._lock:
             names, self._written = self._written, []
-        os.fdatasync(descriptor)
+        sync_data(descriptor)
         with self._journal.open("a") as file:
             file.write("".join(f"{name}\n" for name in names))
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())

@@ -9,7 +9,6 @@ that state may be written to meanwhile: what they hold does not matter to anybod
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any
 
 from herdpy.backup.manifest import TableCount
 from herdpy.log.lsn import LSN
+from herdpy.machine import widen_pipe
 from herdpy_server.store import StoreDamagedError
 from herdpy_server.store.disk import Disk
 from herdpy_server.store.probe import newest_header
@@ -138,8 +138,7 @@ class _Stream:
 
     def __init__(self, env: Any) -> None:
         self._source, self._sink = os.pipe()
-        with contextlib.suppress(OSError):  # more than the system lets a user have
-            fcntl.fcntl(self._source, fcntl.F_SETPIPE_SZ, _CHUNK_BYTES)
+        widen_pipe(self._source, _CHUNK_BYTES)
         self._failed: BaseException | None = None
         self._buffer = bytearray(_CHUNK_BYTES)
         self._thread = threading.Thread(target=self._pour, args=(env,), name="herdpy-backup-image")

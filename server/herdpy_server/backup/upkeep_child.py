@@ -17,6 +17,7 @@ from herdpy.backup.expiry import Choice, expire
 from herdpy.backup.manifest import BackupManifest, begun_us, log_directory, read_catalog
 from herdpy.backup.repository import Repository
 from herdpy.log.place import PlaceError
+from herdpy.machine import end_with_parent
 from herdpy_server.backup.upkeep_messages import (
     KnownBackup,
     ListedBackups,
@@ -26,7 +27,7 @@ from herdpy_server.backup.upkeep_messages import (
     encode,
     order_of,
 )
-from herdpy_server.child_process import end_with_parent, lower_priority
+from herdpy_server.child_process import lower_priority
 
 
 def main() -> None:

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import functools
 import logging
 import math
-import time
 from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, UNANSWERED, NoNodeError, Znodes, ZooKeeperState
+from herdpy.machine import boot_time_s
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import Layout
@@ -35,7 +34,7 @@ from herdpy_server.cluster.session import ZooKeeperSession
 Clock = Callable[[], float]
 """Seconds from some fixed moment, running also while the process is stopped or the machine sleeps."""
 
-boottime: Clock = functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+boottime: Clock = boot_time_s
 
 DRIFT = 0.02
 """How much two machines' clocks may differ in speed (NTP bends one by 0.0005 at most)."""

@@ -13,7 +13,6 @@ import asyncio
 import errno
 import hashlib
 import logging
-import os
 import secrets
 import shutil
 import time
@@ -28,6 +27,7 @@ import pyarrow as pa
 from google_crc32c import extend as crc32c
 
 from herdpy.log.files import sync_directory
+from herdpy.machine import sync_all
 from herdpy_server.loading.rows import StagedBatch
 from herdpy_sql.errors import SqlError
 
@@ -81,7 +81,7 @@ class FileBeingStaged:
             )
         try:
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_all(self._file.fileno())
             self._file.close()
             self.path.rename(self.path.with_suffix(".arrow"))
             sync_directory(self.path.parent)

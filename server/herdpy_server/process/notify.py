@@ -24,7 +24,7 @@ def notify(state: str, status: str = "") -> bool:
     if status:
         lines.append(f"STATUS={status}")
     target = "\0" + address[1:] if address.startswith("@") else address  # @ is an abstract name
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         try:
             sender.connect(target)
             sender.sendall("\n".join(lines).encode())

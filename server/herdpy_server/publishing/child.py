@@ -17,7 +17,8 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from herdpy.log.published import PlaceError, dated, remove_others
-from herdpy_server.child_process import end_with_parent, lower_priority
+from herdpy.machine import end_with_parent
+from herdpy_server.child_process import lower_priority
 from herdpy_server.publishing.messages import (
     At,
     Failed,

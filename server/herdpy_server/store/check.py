@@ -11,7 +11,6 @@ anew, is the one that was kept while it was written.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import lmdb
 from xxhash import xxh3_64_intdigest
 
+from herdpy import machine
 from herdpy_server.store import loads, outcomes
 from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.flush import row_hash
@@ -53,7 +53,7 @@ class SumsGivenUpError(Exception):
 
 def lower_priority() -> None:
     """Have less of the processors than others, for as long as this thread lives."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+    machine.lower_thread(_NICENESS)
 
 
 def sums(snapshot: StoreSnapshot, ended: threading.Event) -> list[Sum]:

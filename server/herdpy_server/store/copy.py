@@ -17,6 +17,7 @@ import msgspec
 from xxhash import xxh3_128
 
 from herdpy.log.lsn import LSN
+from herdpy.machine import sync_all
 from herdpy_server.store.disk import Disk, StoreDamagedError
 
 MANIFEST = "manifest.json"
@@ -76,7 +77,7 @@ def copy(disk: Disk, target: Path, progress: Progress | None) -> LSN:
             if failed:
                 raise failed[0]
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
     except BaseException:
         (target / "data.mdb").unlink(missing_ok=True)
         target.rmdir()
@@ -87,7 +88,7 @@ def copy(disk: Disk, target: Path, progress: Progress | None) -> LSN:
     with (target / MANIFEST).open("wb") as file:
         file.write(msgspec.json.encode(manifest))
         file.flush()
-        os.fsync(file.fileno())
+        sync_all(file.fileno())
     return LSN.parse(manifest.lsn)
 
 

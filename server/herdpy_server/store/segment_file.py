@@ -29,6 +29,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest, xxh3_128_hexdigest
 
 from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN
+from herdpy.machine import sync_all
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import encode_table
 
@@ -140,7 +141,7 @@ def write(draft: SegmentDraft, store: str, definition: str, partial: Path, targe
         file.write(_TRAILER.pack(len(footer), xxh3_128_digest(footer), MAGIC))
         nbytes = file.tell()
         file.flush()
-        os.fsync(file.fileno())
+        sync_all(file.fileno())
     os.rename(partial, target)
     sync_directory(target.parent)
     return nbytes

@@ -40,6 +40,7 @@ from herdpy.log.commit_log import Acknowledge
 from herdpy.log.files import replace_file, sync_directory
 from herdpy.log.ledger_list import FILE_NAME, FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN
+from herdpy.machine import sync_all
 from herdpy_server.store import Store, StoreDamagedError, probe
 from herdpy_server.tablespace.log_errors import sql_error
 from herdpy_sql.errors import SqlError
@@ -260,7 +261,7 @@ def _write_private(path: Path, contents: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(contents)
         file.flush()
-        os.fsync(file.fileno())
+        sync_all(file.fileno())
 
 
 logger = logging.getLogger("herdpy.opening")

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from herdpy import machine
 from herdpy.log.wait import OwnWait
 from herdpy_server.workers.exchange import WorkerExchange, WorkerProgress
 from herdpy_server.workers.messages import (
@@ -261,13 +262,14 @@ class WorkerProcess:
             theirs.close()
         self.pid = self._process.pid
         try:
-            self._pidfd = os.pidfd_open(self.pid)
+            self._end = machine.end_of_process(self.pid)
         except OSError:
             ours.close()
             _given_up(self._process)
             raise
         self._link = WorkerLink(loop, ours, self._received, self._lost)
-        loop.add_reader(self._pidfd, self._ended)
+        if self._end is not None:
+            loop.add_reader(self._end, self._ended)
         assert self._process.stderr is not None
         self._stderr = self._process.stderr.fileno()
         os.set_blocking(self._stderr, False)
@@ -364,6 +366,8 @@ class WorkerProcess:
             return
         if not data:
             self._loop.remove_reader(self._stderr)
+            if self._end is None:  # only its end closes it
+                self._loop.call_soon(self._ended)
             return
         for line in data.decode(errors="replace").splitlines():
             if line.strip():
@@ -388,12 +392,13 @@ class WorkerProcess:
 
     def _ended(self) -> None:
         self.read()
-        self._log_stderr()
+        if self._end is not None:
+            self._loop.remove_reader(self._end)
+            os.close(self._end)
+            self._log_stderr()
         self._link.drain()
         code = self._process.wait()
         self.reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
         self._loop.remove_reader(self._stderr)
         assert self._process.stderr is not None
         self._process.stderr.close()

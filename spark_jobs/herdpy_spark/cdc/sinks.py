@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from herdpy.log.files import replace_file
+from herdpy.machine import sync_all
 from herdpy_spark.cdc.messages import ChangeFormat, Message, MessagesError
 from herdpy_spark.feed.driver import Offset
 
@@ -147,7 +148,7 @@ class ChangesFile:
             self._file.truncate(begun)
             raise
         if count:
-            os.fsync(self._file.fileno())
+            sync_all(self._file.fileno())
         self._keep(os.fstat(self._file.fileno()).st_size, end)
         return count
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 import queue
 import struct
 import time
@@ -32,6 +31,7 @@ from herdpy.log.detached import LoopThread
 from herdpy.log.errors import LogWriteError
 from herdpy.log.records import StagedPart
 from herdpy.log.staging import StagedLedger, delete_staged
+from herdpy.machine import sync_all
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.address import RemoteError
 from herdpy_spark.writing.conforming import Conformer
@@ -335,7 +335,7 @@ class FileSink:
         """See Sink."""
         try:
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_all(self._file.fileno())
             self._file.close()
         except OSError as error:
             raise LoadError(f"rows cannot be staged: {error}", "58030") from error

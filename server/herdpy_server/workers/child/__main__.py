@@ -9,18 +9,19 @@ import faulthandler
 import json
 import logging
 import os
-import re
 import resource
 import shutil
 import sys
 from pathlib import Path
 
 from herdpy.imports import importing
+from herdpy.machine import data_bytes
 
 with importing(freeze=True):
     import pyarrow as pa
 
-    from herdpy_server.child_process import end_with_parent, lower_priority
+    from herdpy.machine import end_with_parent
+    from herdpy_server.child_process import lower_priority
     from herdpy_server.workers.child.answering import Answering
     from herdpy_server.workers.child.channel import Channel, ChannelHandler
     from herdpy_server.workers.child.state import WorkerCache, WorkerDisk
@@ -75,9 +76,10 @@ def _limit_memory(memory_bytes: int) -> None:
 
     The address space cannot be limited: LMDB's map is a tebibyte of it.
     """
-    set_aside = re.search(r"^VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert set_aside is not None
-    limit = int(set_aside[1]) * 1024 + memory_bytes
+    set_aside = data_bytes()
+    if set_aside is None:  # a system that has no such limit either
+        return
+    limit = set_aside + memory_bytes
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most != resource.RLIM_INFINITY:
         limit = min(limit, most)

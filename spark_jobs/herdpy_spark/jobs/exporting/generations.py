@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from herdpy.log.files import sync_directory
 from herdpy.log.lsn import LSN
+from herdpy.machine import sync_all
 from herdpy_spark.jobs.exporting.objects import SCHEMES, ObjectPlace, StoreAddress
 from herdpy_spark.jobs.job import JobError
 
@@ -161,7 +162,7 @@ class LocalPlace:
             with scratch.open("xb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                sync_all(file.fileno())
             try:
                 os.link(scratch, final)
             except FileExistsError:

@@ -31,6 +31,11 @@ LIMITS = [
     ("asked", "pages", 8),
     ("who", "programs", 435),  # the client, the caller, the node: name it
     ("who", "pages", 20),
+    ("says", "pages", 65),  # reports, shows, explains, states
+    ("tells", "pages", 20),
+    ("asks", "pages", 30),  # requests, requires
+    ("whatever", "pages", 25),  # any, every, even if
+    ("door", "pages", 1),  # the glossary
     ("nobody", "pages", 11),
     ("somebody", "pages", 4),
     ("whoever", "pages", 4),

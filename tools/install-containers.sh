@@ -3,7 +3,7 @@
 # mmdebstrap, which makes the images' base of Debian's packages. Install Debian's as root, or name them.
 set -eu
 found=yes
-for program in podman runc mmdebstrap; do command -v $program >/dev/null || [ -x /usr/sbin/$program ] || found=no; done
+for program in podman runc mmdebstrap lintian; do command -v $program >/dev/null || [ -x /usr/sbin/$program ] || found=no; done
 for helper in netavark aardvark-dns; do
     [ -x /usr/lib/podman/$helper ] || [ -x /usr/libexec/podman/$helper ] || found=no
 done
@@ -11,8 +11,8 @@ done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        podman runc netavark aardvark-dns iptables mmdebstrap debian-archive-keyring >/dev/null
+        podman runc netavark aardvark-dns iptables mmdebstrap debian-archive-keyring lintian >/dev/null
 else
-    echo "the tests run containers: install podman, runc, netavark, aardvark-dns, iptables and mmdebstrap, and call make again" >&2
+    echo "the tests run containers: install podman, runc, netavark, aardvark-dns, iptables, mmdebstrap and lintian, and call make again" >&2
     exit 1
 fi

@@ -166,7 +166,7 @@ def engine() -> Iterator[Engine]:
 
 def build_images(engine: Engine, scratch: Path) -> None:
     """The images that docker/ names, under the names by which it does: ours of docker/Dockerfile."""
-    _make_base(engine)
+    make_base(engine)
     bookkeeper, zookeeper = image_of("apache/bookkeeper"), image_of("zookeeper")
     for place, image in (("bookkeeper", bookkeeper), ("zookeeper", zookeeper)):
         _build_java(engine, scratch, place, f"docker.io/{image if '/' in image else 'library/' + image}")
@@ -180,7 +180,7 @@ def image_of(name: str) -> str:
     return found[1]
 
 
-def _make_base(engine: Engine) -> None:
+def make_base(engine: Engine) -> None:
     """Debian with Python and Java, once for all runs."""
     if engine.run("image", "exists", BASE, check=False).returncode == 0:
         return
@@ -201,8 +201,8 @@ def _build_java(engine: Engine, scratch: Path, place: str, tag: str) -> None:
     engine.run("build", "--format", "docker", "--tag", tag, "--file", context / "Containerfile", context)
 
 
-def build_server(engine: Engine, scratch: Path, tag: str) -> None:
-    """docker/Dockerfile on the tests' base, with this machine's certificates and cache of packages."""
+def package_mounts(scratch: Path) -> list[str]:
+    """Options with which uv in a container fetches as here: with this machine's certificates and cache."""
     settings = scratch / "uv.toml"
     settings.write_text("system-certs = true\n")
     cache = Path(os.environ.get("UV_CACHE_DIR") or Path.home() / ".cache" / "uv")
@@ -210,9 +210,13 @@ def build_server(engine: Engine, scratch: Path, tag: str) -> None:
     mounts = {settings: "/etc/uv/uv.toml:ro", cache: "/root/.cache/uv"}
     if _CERTIFICATES.is_dir():
         mounts[_CERTIFICATES] = f"{_CERTIFICATES}:ro"
-    volumes = [f"--volume={source}:{target}" for source, target in mounts.items()]
+    return [f"--volume={source}:{target}" for source, target in mounts.items()]
+
+
+def build_server(engine: Engine, scratch: Path, tag: str) -> None:
+    """docker/Dockerfile on the tests' base."""
     file = ROOT / "docker" / "Dockerfile"
     engine.run(
-        "build", "--format", "docker", "--network", "host", "--build-arg", f"BASE={BASE}", *volumes,
-        "--ignorefile", f"{file}.dockerignore", "--tag", tag, "--file", file, ROOT,
+        "build", "--format", "docker", "--network", "host", "--build-arg", f"BASE={BASE}",
+        *package_mounts(scratch), "--ignorefile", f"{file}.dockerignore", "--tag", tag, "--file", file, ROOT,
     )  # fmt: skip

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "herdpydb"
 _OPT = "opt/herdpy"
 _SCRIPTS = ("postinst", "prerm", "postrm")
-_EXTRAS = ("server", "remote")
+_EXTRAS = ("server", "tracing")
 _CONTROL = """\
 Package: {name}
 Version: {version}

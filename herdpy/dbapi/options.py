@@ -209,7 +209,7 @@ OPTIONS = _options(
     Option("tcp_user_timeout", _libpq_number, "milliseconds until data that is not acknowledged breaks the"
     " connection"),
     Option("trace", one_of("auto", "on", "off"), "whether statements are spans of OpenTelemetry; auto: on"
-           " servers, where the program has loaded its SDK", directories=True, variable="HERDPY_TRACE"),
+           " servers, where the program has a tracer provider", directories=True, variable="HERDPY_TRACE"),
     Option("zookeeper_tls", options.boolean, "herdpy+zk: ZooKeeper's servers use TLS"),
     Option("zookeeper_ca", _file, "the CAs of their certificates (PEM)"),
     Option("zookeeper_cert", _file, "the certificate that is shown to them (PEM)"),

@@ -3,7 +3,8 @@
 Beside ``link``; ``address`` wraps a link with it where the option ``trace`` says so. A statement, a commit or
 a rollback is a span of the kind CLIENT while a span of the caller is recording; a server that traces puts
 its own below it (``traceparent``, W3C). Without a recording span nothing is made, and nothing is sent.
-OpenTelemetry is the program's: it is used where the program has loaded it, and never loaded by ``auto``.
+OpenTelemetry is the program's: ``auto`` uses it where the program has given it a tracer provider, and never
+loads it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MODES = ("auto", "on", "off")
-"""Of the option ``trace``; auto: of servers, where the program uses OpenTelemetry when it connects."""
+"""Of the option ``trace``; auto: of servers, where the program has a tracer provider when it connects."""
 _SYSTEM: Final = "postgresql"
-_SDK: Final = "opentelemetry.sdk"
+_API: Final = "opentelemetry.trace"
 _WORD: Final = 32
 
 
@@ -37,7 +38,7 @@ def is_wanted(mode: str, *, of_servers: bool) -> bool:
     if mode == "off":
         return False
     if mode == "auto":
-        return of_servers and _SDK in sys.modules
+        return of_servers and _has_provider()
     try:
         import opentelemetry.trace  # noqa: F401 - whether it is there
     except ImportError as error:
@@ -45,6 +46,12 @@ def is_wanted(mode: str, *, of_servers: bool) -> bool:
             "option trace is on, and OpenTelemetry is not installed", hint="Install opentelemetry-api."
         ) from error
     return True
+
+
+def _has_provider() -> bool:
+    """Whether the program has given OpenTelemetry a tracer provider."""
+    api = sys.modules.get(_API)
+    return api is not None and not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
 
 
 class TracedLink:

@@ -11,6 +11,7 @@ there its steps are seen. It has the same meaning, as the tests of the short way
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import random
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ class TracedMessages:
         """Contexts that came with Parse. A driver that prepares a text has its context in there, too."""
         self._bound: dict[str, StatementTrace] = {}
         """Traces of portals that are bound and not executed to their end."""
+        self._setting: Parent | None = None
+        self._revision = -1  # of the settings that it was read of
 
     @property
     def handlers(self) -> Mapping[int, Handler]:
@@ -58,15 +61,36 @@ class TracedMessages:
         """The context of a statement: what came with it, else the session's."""
         if parent is not None:
             return parent
-        text = self._session.settings["herdpy.traceparent"]
-        return parse_traceparent(text) if text else None
+        settings = self._session.settings
+        if settings.revision != self._revision:
+            self._revision = settings.revision
+            text = settings["herdpy.traceparent"]
+            self._setting = parse_traceparent(text) if text else None
+        return self._setting
+
+    def _is_left_out(self) -> bool:
+        """Whether a statement without a context of its own is certainly not recorded.
+
+        Most are not, so this is all that tracing adds to them.
+        """
+        if self._context(None) is not None:
+            return False
+        trace = self._trace
+        if self._session.transaction is not None:
+            return trace.block is None
+        ratio = trace.tracer.ratio
+        return ratio < 1 and random() >= ratio
 
     def query(self, conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         """Query."""
         conversation.extended = False
         sql, parent = without_traceparent(frontend.query(data, at, stop))
         trace = self._trace
-        trace.current = statement = trace.admit(self._context(parent))
+        if parent is None and self._is_left_out():
+            trace.current = trace.script = None
+            queries.run_query(conversation, sql)
+            return
+        trace.current = statement = trace.admit(self._context(parent), chosen=parent is None)
         trace.script = None if statement is None or ";" not in sql else statement.context
         queries.run_query(conversation, sql, briefly=statement is None)
 
@@ -93,13 +117,18 @@ class TracedMessages:
         """Bind: it decides for the portal's whole life."""
         trace = self._trace
         trace.current = trace.script = None
+        if not (self._parsed or self._bound) and self._is_left_out():
+            queries.bind(conversation, data, at, stop)
+            return
         first = data.find(0, at, stop)
         portal = data[at:first].decode("utf-8", "replace")
         second = data.find(0, first + 1, stop)
         name = data[first + 1 : second].decode("utf-8", "replace")
         parent = self._parsed.get(name) if self._parsed else None
+        had = bool(self._bound)
         self._bound.pop(portal, None)
-        statement = trace.admit(self._context(parent))
+        chosen = not self._parsed and not had  # it was not left out just now
+        statement = trace.admit(self._context(parent), chosen=chosen)
         if statement is None:
             queries.bind(conversation, data, at, stop)
             return

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from herdpy_server.tracing.spans import CLIENT, SERVER, SpanQueue, SpanRecord
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 logger = logging.getLogger("herdpy.tracing")
 
@@ -66,13 +64,9 @@ class SpanSender:
     """The thread that sends; a context for the time that a server serves."""
 
     def __init__(self, queue: SpanQueue, exporter: SpanExporter, resource: Mapping[str, str]) -> None:
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-
         self._queue = queue
         self._exporter = exporter
-        self._resource = Resource(dict(resource))
-        self._scope = InstrumentationScope(_SCOPE)
+        self._form = SpanForm(resource)
         self._stop = threading.Event()
         self._is_failing = False
         self._thread = threading.Thread(target=self._run, name="herdpy-tracing", daemon=True)
@@ -102,7 +96,7 @@ class SpanSender:
     def _send(self, spans: Sequence[SpanRecord]) -> None:
         queue = self._queue
         try:
-            result = self._exporter.export([readable(one, self._resource, self._scope) for one in spans])
+            result = self._exporter.export([self._form.of(one) for one in spans])
             failure = "" if result.name == "SUCCESS" else "the collector does not take them"
         except Exception as error:  # noqa: BLE001 - whatever it is, only spans are lost
             failure = f"{type(error).__name__}: {error}"
@@ -117,29 +111,45 @@ class SpanSender:
         self._is_failing = bool(failure)
 
 
-def readable(span: SpanRecord, resource: Resource, scope: InstrumentationScope) -> ReadableSpan:
-    """A span as OpenTelemetry's exporters take it."""
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import Link, SpanKind, Status, StatusCode
+class SpanForm:
+    """Makes of spans what OpenTelemetry's exporters take; all of one server.
 
-    kinds = {SERVER: SpanKind.SERVER, CLIENT: SpanKind.CLIENT}
-    status = Status(StatusCode.ERROR, span.error) if span.error else Status()
-    return ReadableSpan(
-        span.name,
-        context=_context(span.trace_id, span.span_id),
-        parent=_context(span.trace_id, span.parent_id) if span.parent_id else None,
-        resource=resource,
-        attributes=span.attributes,
-        links=[Link(_context(*one)) for one in span.links],
-        kind=kinds.get(span.kind, SpanKind.INTERNAL),
-        status=status,
-        start_time=span.began_ns,
-        end_time=span.ended_ns,
-        instrumentation_scope=scope,
-    )
+    Args:
+        resource: what made them.
+    """
 
+    def __init__(self, resource: Mapping[str, str]) -> None:
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-def _context(trace_id: int, span_id: int) -> Any:
-    from opentelemetry.trace import SpanContext, TraceFlags
+        self._made: Callable[..., ReadableSpan] = ReadableSpan
+        self._context: Callable[..., Any] = trace.SpanContext
+        self._link: Callable[..., Any] = trace.Link
+        self._status: Callable[..., Any] = trace.Status
+        self._error = trace.StatusCode.ERROR
+        self._fine = trace.Status()
+        self._sampled = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+        self._kinds = {SERVER: trace.SpanKind.SERVER, CLIENT: trace.SpanKind.CLIENT}
+        self._internal = trace.SpanKind.INTERNAL
+        self._resource = Resource(dict(resource))
+        self._scope = InstrumentationScope(_SCOPE)
 
-    return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    def of(self, span: SpanRecord) -> ReadableSpan:
+        """A span."""
+        trace_id, sampled = span.trace_id, self._sampled
+        parent = self._context(trace_id, span.parent_id, False, sampled) if span.parent_id else None
+        return self._made(
+            span.name,
+            context=self._context(trace_id, span.span_id, False, sampled),
+            parent=parent,
+            resource=self._resource,
+            attributes=span.attributes,
+            links=[self._link(self._context(*one, False, sampled)) for one in span.links],
+            kind=self._kinds.get(span.kind, self._internal),
+            status=self._status(self._error, span.error) if span.error else self._fine,
+            start_time=span.began_ns,
+            end_time=span.ended_ns,
+            instrumentation_scope=self._scope,
+        )

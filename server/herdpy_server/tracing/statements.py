@@ -172,7 +172,7 @@ class StatementTracer:
         self._query_chars = query_chars
         self._ended = ended
 
-    def is_wanted(self, parent: Parent | None) -> bool:
+    def is_recorded(self, parent: Parent | None) -> bool:
         """Whether a statement is recorded: as its client has decided, else by chance."""
         if parent is not None:
             return parent.is_sampled
@@ -224,10 +224,13 @@ class SessionTrace:
         self._observer = observer
         self._in_transaction = in_transaction
 
-    def admit(self, parent: Parent | None) -> StatementTrace | None:
+    def admit(self, parent: Parent | None, *, chosen: bool = False) -> StatementTrace | None:
         """A statement has come, with its context; its trace, where it is recorded.
 
         Without a context it is as the transaction that it is within; that is decided when it begins.
+
+        Args:
+            chosen: chance has decided already that it is recorded, if it has no context.
         """
         if not self._in_transaction():
             self.block = None
@@ -235,7 +238,9 @@ class SessionTrace:
             parent = self.block
             if parent is None:
                 return None
-        return StatementTrace(self.tracer, parent) if self.tracer.is_wanted(parent) else None
+        if (chosen and parent is None) or self.tracer.is_recorded(parent):
+            return StatementTrace(self.tracer, parent)
+        return None
 
     # What the session says while it runs the statement; nothing where there is none.
 

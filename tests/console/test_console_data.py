@@ -171,7 +171,15 @@ def test_copy_is_refused_and_the_session_lives(boss, sql):
 
 
 @pytest.mark.parametrize(
-    "more", [{"timeout_s": "7"}, {"timeout_s": "x"}, {"max_rows": "5"}, {"offset": "x"}, {"sql": " \n"}]
+    "more",
+    [
+        {"timeout_s": "7"},
+        {"timeout_s": "x"},
+        {"max_rows": "5"},
+        {"offset": "x"},
+        {"sql": " \n"},
+        {"read_level": "x"},
+    ],
 )
 def test_what_the_form_does_not_offer_is_refused(boss, more):
     assert "22023" in run(boss, **{"sql": "SELECT 1", **more})
@@ -494,6 +502,11 @@ def test_a_table_without_the_right_to_its_rows_shows_none(ann):
     assert "xyzzy" not in answer.text
     count = ann.get("tables/count?schema=public&name=secret").text
     assert "42501" in count
+
+
+def test_a_read_level_holds_for_its_text(boss):
+    assert cells(run(boss, "SHOW herdpy.read_level", read_level="bounded")) == ["bounded"]
+    assert cells(run(boss, "SHOW herdpy.read_level")) == ["linearizable"]
 
 
 def test_others_are_not_ended_by_a_role_without_rights(data, ann):

@@ -209,3 +209,23 @@ def test_a_statement_is_opened_in_the_editor(console_server, console_url, tab):
         "SELECT name FROM cattle WHERE weight > $1 AND id = $2"
     )
     assert tab.problems == []
+
+
+def test_texts_of_others_statements_are_not_shown(console_server, console_url, tab):
+    for user, text in (("herdpy", "SELECT 1 AS boss_column"), ("ann", "SELECT 1 AS ann_column")):
+        with console_server.connect(user=user, dbname="herdpy") as connection:
+            connection.execute(text)
+    tab.open(f"{console_url}login?next=/console/statements?order=calls")
+    tab.tab_to("Role")
+    tab.type("ann")
+    tab.press("Tab")
+    tab.type("of ann")
+    with tab.loading():
+        tab.press("Enter")
+    assert "ann_column" in tab.text
+    assert "boss_column" not in tab.text
+    tab.open(f"{console_url}sql")
+    write(tab, "SELECT pg_stat_statements_reset()")
+    tab.press("Enter", modifiers=CONTROL)
+    tab.wait_for("document.querySelector('.answer.failed')?.textContent.includes('42501')")
+    assert tab.problems == []

@@ -34,6 +34,9 @@ _FORMATS = {
     "arrow": ("FORMAT arrow", "application/vnd.apache.arrow.stream", "answer.arrows"),
 }
 _MAX_RUNS = 1000
+READ_LEVELS = ("linearizable", "bounded", "any")
+"""Of statements: the newest state, which the leader has, or what the replica here has of it."""
+_FOLLOWS = "SELECT pg_is_in_recovery() AS follows"
 _STATEMENT = """
 SELECT query FROM pg_stat_statements
 WHERE queryid = $1 AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1
@@ -80,6 +83,8 @@ async def _show(visit: Visit) -> Response:
     database = visit.argument("database") or visit.login.database
     async with visit.session(database=database) as session:
         databases = [row["datname"] for row in await session.records(_DATABASES)]
+        (row,) = await session.records(_FOLLOWS)
+        follows: bool = row["follows"]
         if number:
             try:
                 rows = await session.records(_STATEMENT, _whole(number))
@@ -88,12 +93,15 @@ async def _show(visit: Visit) -> Response:
                 problem = error
     if name:
         text = f"SELECT * FROM {quoted(schema)}.{quoted(name)} LIMIT 100"
-    return _page(visit, database, databases, text=text, problem=problem, found=None)
+    level = READ_LEVELS[1 if follows else 0]
+    return _page(visit, database, databases, level, text=text, problem=problem, found=None)
 
 
-def _page(visit: Visit, database: str, databases: list[str], **values: Any) -> Response:
+def _page(visit: Visit, database: str, databases: list[str], level: str, **values: Any) -> Response:
     return visit.show(
         "editor.html",
+        level=level,
+        levels=READ_LEVELS if visit.parts.config().cluster.zookeeper else (),
         database=database,
         databases=databases if database in databases else [database, *databases],
         timeouts=_TIMEOUTS_S,
@@ -123,7 +131,14 @@ async def _run(visit: Visit) -> Response:
     if "hx-request" in visit.request.headers:
         return visit.fragment("editor_answers.html", **shown)
     database = form.get("database") or visit.login.database
-    return _page(visit, database, [database], text=sql, problem=None, **shown)
+    return _page(visit, database, [database], _level_of(form), text=sql, problem=None, **shown)
+
+
+def _level_of(form: Mapping[str, str]) -> str:
+    level = form.get("read_level", READ_LEVELS[0])
+    if level not in READ_LEVELS:
+        raise SqlError("22023", f"read_level is one of {', '.join(READ_LEVELS)}")
+    return level
 
 
 def _sql_of(form: Mapping[str, str]) -> str:
@@ -177,8 +192,9 @@ async def _watched(visit: Visit, work: Callable[[PageSession], Awaitable[T]]) ->
     """Do the work in a session of the chosen database, until its browser goes away."""
     form = await visit.form()
     timeout_s = _one_of(form.get("timeout_s", "30"), _TIMEOUTS_S, "timeout_s")
-    database = form.get("database") or None
+    database, level = form.get("database") or None, _level_of(form)
     async with visit.session(database=database, timeout_s=timeout_s) as session:
+        session.session.settings.start_with("herdpy.read_level", level)
         name = form.get("run", "")[:100]
         task = asyncio.ensure_future(_runs.track(visit.login, name, session, lambda: work(session)))
         gone = asyncio.ensure_future(_gone(visit))
@@ -213,7 +229,7 @@ async def _download(visit: Visit) -> Response:
     if not name:
         raise SqlError("22023", "the format is csv or arrow")
     timeout_s = _one_of(form.get("timeout_s", "30"), _TIMEOUTS_S, "timeout_s")
-    pieces = _pieces(visit, f"COPY ({sql}\n) TO STDOUT ({options})", form.get("database") or None, timeout_s)
+    pieces = _pieces(visit, form, f"COPY ({sql}\n) TO STDOUT ({options})", timeout_s)
     first = await anext(pieces, b"")  # an error before the first row is a page that says it
 
     async def all_of() -> AsyncIterator[bytes]:
@@ -227,9 +243,11 @@ async def _download(visit: Visit) -> Response:
 
 
 async def _pieces(
-    visit: Visit, sql: str, database: str | None, timeout_s: float
+    visit: Visit, form: Mapping[str, str], sql: str, timeout_s: float
 ) -> AsyncGenerator[bytes, None]:
-    async with visit.session(database=database, timeout_s=timeout_s) as session:
+    level = _level_of(form)
+    async with visit.session(database=form.get("database") or None, timeout_s=timeout_s) as session:
+        session.session.settings.start_with("herdpy.read_level", level)
         async for piece in copied(session, sql):
             yield piece
 

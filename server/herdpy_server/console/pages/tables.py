@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from herdpy_server.console.visit import Visit
 
 _FIRST_ROWS = 50
+_FOLLOWS = "SELECT pg_is_in_recovery() AS follows"
 _COUNT_TIMEOUT = "SET statement_timeout = '3s'"
 _DATABASES = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname"
 
@@ -47,18 +48,31 @@ async def _one(visit: Visit) -> Response:
     schema, name = visit.argument("schema"), visit.argument("name")
     database = visit.argument("database") or visit.login.database
     async with visit.session(database=database) as session:
+        follows = await _reads_here(session)
         found = await table_facts.relation(session, schema, name)
         rows = None
         if found["kind"] != "S":
             # Readers of the catalog may lack the right to read the rows: the rest is shown nevertheless.
             rows = await run_text(session, f"SELECT * FROM {quoted(schema)}.{quoted(name)}", _FIRST_ROWS)
-    return visit.show("table.html", one=found, rows=rows, kinds=table_facts.KINDS, database=database)
+    return visit.show(
+        "table.html", one=found, rows=rows, kinds=table_facts.KINDS, database=database, follows=follows
+    )
+
+
+async def _reads_here(session: PageSession) -> bool:
+    """Have a server that follows answer from its replica; whether it follows."""
+    (row,) = await session.records(_FOLLOWS)
+    follows: bool = row["follows"]
+    if follows:
+        session.session.settings.start_with("herdpy.read_level", "any")
+    return follows
 
 
 async def _count(visit: Visit) -> Response:
     schema, name = visit.argument("schema"), visit.argument("name")
     database = visit.argument("database") or visit.login.database
     async with visit.session(database=database) as session:
+        await _reads_here(session)
         return visit.fragment("table_count.html", **await _counted(session, schema, name))
 
 

@@ -114,7 +114,10 @@ cancel.addEventListener("click", async () => {
 // Answers: the error's place is selected in the text; downloads are of the chosen database.
 results.addEventListener("htmx:afterSwap", () => {
   completion.forget();
-  for (const one of results.querySelectorAll(".download")) one.elements.database.value = database();
+  for (const one of results.querySelectorAll(".download")) {
+    one.elements.database.value = database();
+    one.elements.read_level.value = form.elements.read_level?.value ?? "linearizable";
+  }
   const found = results.querySelector(".place");
   if (found) select(Number(found.dataset.offset), Number(found.dataset.length));
 });

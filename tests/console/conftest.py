@@ -15,8 +15,10 @@ from tests.support.server_process import RunningServer
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleWorld]:
-    """A console whose rules trust this machine and take passwords of others."""
-    made = ConsoleWorld(tmp_path_factory.mktemp("console") / "data")
+    """A console whose rules trust this machine and take passwords of others; it has every page."""
+    directory = tmp_path_factory.mktemp("console")
+    drills = {"drill_directory": str(directory / "drills"), "drill_commands": "commands.toml"}
+    made = ConsoleWorld(directory / "data", **drills)
     made.sql(*ROLES)
     yield made
     made.close()

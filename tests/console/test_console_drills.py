@@ -114,7 +114,8 @@ def test_names_lead_nowhere_else(runs, ident):
     assert raised.value.sqlstate == "42704"
 
 
-def test_drills_are_there_where_the_configuration_allows_them(world):
+def test_drills_are_there_where_the_configuration_allows_them(make_world):
+    world = make_world(None)
     assert 'href="/console/drills"' not in world.browser().get("cluster").text
     assert world.browser().get("drills").status_code == 404
 

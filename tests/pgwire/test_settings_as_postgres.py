@@ -15,7 +15,9 @@ OWN = {name for name in KNOWN if name.startswith("herdpy.")}
 OF_THE_SERVER = {
     "autovacuum", "client_encoding", "cluster_name", "fsync", "full_page_writes", "max_connections", "port",
     "server_version", "server_version_num", "superuser_reserved_connections", "application_name",
-    "jit", "extra_float_digits", "synchronous_commit", "deadlock_timeout",
+    "jit", "extra_float_digits", "synchronous_commit", "deadlock_timeout", "autovacuum_max_workers",
+    "data_directory", "max_logical_replication_workers", "max_replication_slots", "max_wal_senders",
+    "max_worker_processes",
 }  # fmt: skip
 
 
@@ -41,6 +43,7 @@ def outcome(connection: psycopg.Connection[Any], sql: str) -> Any:
 def test_settings_are_shown_as_postgres_does(
     ours: psycopg.Connection[Any], theirs: psycopg.Connection[Any]
 ) -> None:
+    theirs.execute("LOAD 'auto_explain'")
     differing = {}
     for name in sorted(KNOWN.keys() - OWN - OF_THE_SERVER):
         found, expected = outcome(ours, f"SHOW {name}"), outcome(theirs, f"SHOW {name}")

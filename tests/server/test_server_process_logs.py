@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import subprocess
@@ -159,7 +160,7 @@ def observer_of(statistics: StatementStatistics) -> Observer:
     """The observer of a session that waits for nothing."""
     waits = SimpleNamespace(log_s=0.0, lock_s=0.0, worker_s=0.0, questions=0, changes=0)
     session = SimpleNamespace(
-        settings=SimpleNamespace(path=("public",), revision=1),
+        settings=SimpleNamespace(path=("public",), revision=1, explain_after_s=math.inf),
         waits=waits,
         effective_role=unlimited_role(),
         identity=Identity(),

@@ -106,6 +106,7 @@ class StatementStatistics:
     def slow_s(self, seconds: float) -> None:
         self._slow_s = seconds
         self.threshold_s = float("inf") if seconds < 0 else seconds
+        self.table.generation += 1  # observers look again
 
     def of_session(self, session: TransactionBlock) -> Observer:
         """The observer of a session."""
@@ -155,13 +156,13 @@ class StatementStatistics:
     def log_slow(
         self, text: str, seconds: float, rows: int, error: BaseException | None, plan: list[str]
     ) -> None:
-        """A statement was slow; ``plan`` has EXPLAIN's lines where they are known."""
+        """A statement was slow; ``plan`` has EXPLAIN's lines where they are known and to be logged."""
         self.slow += 1
         fields: dict[str, object] = {"seconds": round(seconds, 6), "rows": rows}
         if error is not None:
             fields["sqlstate"] = getattr(error, "sqlstate", None) or "XX000"
         fields["statement"] = shown(text, self.slow_chars)
-        if plan and self.slow_plan:
+        if plan:
             fields["plan"] = "\n".join(plan)
         logger.info("slow statement", extra=fields)
 
@@ -184,6 +185,7 @@ class SessionStatements:
         self._chars = 0  # of the texts there
         self._lock_s = self._log_s = self._worker_s = 0.0
         self._questions = self._changes = 0
+        self._threshold_s = float("inf")
 
     def observe(self, text: str, seconds: float, rows: int, error: BaseException | None) -> None:
         """A statement ended, after so long, with so many rows (-1: it has none to count) or an error."""
@@ -210,11 +212,18 @@ class SessionStatements:
             self._statistics.count_error(entry, error)
         if self._waits.changes != self._changes:
             self._count_waits(entry)
-        if seconds >= self._statistics.threshold_s:
-            plan = self._plan(text)
-            if plan:
-                self._table.keep_plan(entry, plan)
-            self._statistics.log_slow(text, seconds, rows, error, plan)
+        if seconds >= self._threshold_s:
+            self._log(entry, text, seconds, rows, error)
+
+    def _log(
+        self, entry: StatementEntry, text: str, seconds: float, rows: int, error: BaseException | None
+    ) -> None:
+        """The statement took long."""
+        plan = self._plan(text)
+        if plan and self._table.most:
+            self._table.keep_plan(entry, plan)
+        explains = self._statistics.slow_plan or seconds >= self._settings.explain_after_s
+        self._statistics.log_slow(text, seconds, rows, error, plan if explains else [])
 
     def _count_waits(self, entry: StatementEntry) -> None:
         """The statement has waited, or the columnar engine had a part in it."""
@@ -232,6 +241,7 @@ class SessionStatements:
     def _look_again(self) -> None:
         """A setting is another, or entries have gone."""
         self._revision, self._generation = self._settings.revision, self._table.generation
+        self._threshold_s = min(self._statistics.threshold_s, self._settings.explain_after_s)
         seen = self._session.effective_role, self._settings.path, self._generation
         if seen != self._seen:
             self._seen = seen

@@ -6,6 +6,7 @@ raises ValueError. :class:`Settings` keeps the values, with those of the open tr
 
 from __future__ import annotations
 
+import math
 import re
 import zoneinfo
 from collections.abc import Callable, Iterator, Mapping
@@ -253,9 +254,40 @@ def _traceparent(value: str) -> str:
     return value
 
 
+def _at_least_so_long(value: str) -> str:
+    """Milliseconds, or a duration; -1 is off."""
+    if value.strip().removesuffix("ms").strip() == "-1":
+        return "-1"
+    return duration(value)
+
+
+def _only(*values: str) -> Check:
+    """One of some words; of others that PostgreSQL knows SqlError 0A000, that is not done here."""
+
+    def check(value: str) -> str:
+        lowered = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}.get(
+            value.lower(), value.lower()
+        )
+        if lowered not in values and value.lower() not in values:
+            raise SqlError("0A000", f"it can only be {' or '.join(values)} here")
+        return value.lower() if value.lower() in values else lowered
+
+    return check
+
+
+_EXPLAINING = {
+    "log_analyze": ("off",), "log_buffers": ("off",), "log_wal": ("off",), "log_timing": ("on",),
+    "log_triggers": ("off",), "log_verbose": ("off",), "log_settings": ("off",), "log_format": ("text",),
+    "log_level": ("log",), "log_nested_statements": ("off",), "sample_rate": ("1",),
+}  # fmt: skip
+"""Of auto_explain, what there is one way to do: the value that it has."""
+
 _SETTINGS = [
     Setting("application_name", "", "Name of the application, shown in statistics.", lambda v: v[:63]),
     Setting("array_nulls", "on", "Whether NULL in the text of an array is the null value.", nulls),
+    Setting("auto_explain.log_min_duration", "-1",
+            "Statements that take longer are logged with their plan; 0 logs all, -1 none.",
+            _at_least_so_long, superusers=True),
     Setting("bytea_output", "hex", "How bytes are shown: always in hexadecimal.", one_of("hex")),
     Setting("check_function_bodies", "on", "There are no functions to be checked.", boolean),
     Setting("client_encoding", "UTF8", "Always UTF8.",
@@ -339,6 +371,9 @@ _FIXED = {"autovacuum": "on", "autovacuum_max_workers": "0", "block_size": "8192
           "wal_block_size": "8192", "wal_level": "replica"}  # fmt: skip
 _OF_NO_EFFECT = "As PostgreSQL has it; it changes nothing here."
 
+_SETTINGS += [Setting(f"auto_explain.{name}", values[0], "How plans are logged: there is one way.",
+                      _only(*values), superusers=True)
+              for name, values in _EXPLAINING.items()]  # fmt: skip
 _SETTINGS += [Setting(name, "on", _OF_NO_EFFECT, boolean) for name in _BOOLEANS.split()]
 _SETTINGS += [Setting(name, value, _OF_NO_EFFECT, real(0, 1e300)) for name, value in _COSTS.items()]
 _SETTINGS += [Setting(name, value, _OF_NO_EFFECT, whole(0, 2**31 - 1)) for name, value in _NUMBERS.items()]
@@ -385,6 +420,7 @@ class Settings:
         engine, zone: as SHOW says them.
         early_answers: in a transaction block an answer may rest on what is not durable yet.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
+        explain_after_s: statements that take so long are logged with their plan.
         deadlock_timeout_s: after so many seconds of waiting for a lock a deadlock is looked for.
         idle_session_s, idle_transaction_s: how long the client may say nothing outside of a transaction, and
             within one; None for ever. The door's business.
@@ -452,6 +488,8 @@ class Settings:
             position(values["herdpy.min_lsn"]),
         )
         self.max_result_bytes = memory_bytes(values["herdpy.max_result_size"])
+        explain_after = values["auto_explain.log_min_duration"]
+        self.explain_after_s = math.inf if explain_after == "-1" else milliseconds(explain_after) / 1000
         self.idle_session_s = _seconds(values["idle_session_timeout"])
         self.idle_transaction_s = _seconds(values["idle_in_transaction_session_timeout"])
         self.read_only = self.standby or values["transaction_read_only"] == "on"
@@ -526,7 +564,7 @@ class Settings:
 
     def _checked_custom(self, name: str, value: str | None) -> str:
         """Settings with a dot in their names are their users' own, and may have any value."""
-        if "." not in name or name.lower().startswith("herdpy."):
+        if "." not in name or name.lower().startswith(("herdpy.", "auto_explain.")):
             raise _unknown(name)
         if not all(part.isidentifier() for part in name.split(".")):
             raise SqlError("42602", f'invalid configuration parameter name "{name}"')

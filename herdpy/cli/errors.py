@@ -18,6 +18,7 @@ from types import FrameType
 from typing import ParamSpec, TypeVar
 
 from herdpy.distribution import install_line, line_for, missing_package, package_of
+from herdpy.first_errors import page_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,7 +59,8 @@ def render(error: BaseException, statement: str | None = None, where: str | None
     """
     prefix = f"{where}: " if where else ""
     if isinstance(error, CliError):
-        return _joined(f"{prefix}error: {error.message}", None, None, error.hint)
+        first = f"{prefix}error: {error.message}"
+        return _joined(first, None, None, error.hint, page_of(error.message))
     found = database_error(error)
     if found is None:
         return f"{prefix}ERROR: {type(error).__name__}: {error}"
@@ -75,6 +77,7 @@ def render(error: BaseException, statement: str | None = None, where: str | None
         caret,
         getattr(found, "detail", None),
         hint,
+        page_of(message, getattr(found, "sqlstate", None)),
     )
 
 
@@ -99,7 +102,9 @@ def point_at(statement: str, position: int) -> str | None:
     return f"{label}{line}\n{' ' * indent}^"
 
 
-def _joined(first: str, caret: str | None, detail: str | None, hint: str | None) -> str:
+def _joined(
+    first: str, caret: str | None, detail: str | None, hint: str | None, page: str | None = None
+) -> str:
     lines = [first]
     if caret:
         lines.append(caret)
@@ -107,6 +112,8 @@ def _joined(first: str, caret: str | None, detail: str | None, hint: str | None)
         lines.append(f"DETAIL:  {detail}")
     if hint:
         lines.append(f"HINT:  {hint}")
+    if page:
+        lines.append(f"PAGE:  {page}")
     return "\n".join(lines)
 
 

@@ -91,7 +91,7 @@ def parse(url: str | os.PathLike[str]) -> DirectoryUrl | ServersUrl:
     if not colon or scheme.lower() not in ("herdpy", _ZOOKEEPER_SCHEME):
         raise InterfaceError(
             f"not a HerdPy URL: {shown(url)!r}",
-            hint="Write herdpy:///path/to/directory, or pass a pathlib.Path.",
+            hint="Write herdpy:///path/to/directory or pass a pathlib.Path; of a server: herdpy://host:port/name.",
         )
     rest, _, query = rest.partition("?")
     if scheme.lower() == _ZOOKEEPER_SCHEME:

@@ -24,6 +24,7 @@ import msgspec
 import uvloop
 
 from herdpy._version import __version__
+from herdpy.first_errors import page_of
 from herdpy_server.backup.archiver import LogArchiver
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
@@ -196,6 +197,8 @@ class ServerProcess:
 
     async def _join(self, config: ServerConfig) -> None:
         """Start as a node of a cluster: the front ends first, so that others can get their ports."""
+        from herdpy.bookkeeper import BookKeeperError
+        from herdpy_server.cluster.errors import ClusterError
         from herdpy_server.process.member import Member  # a server alone does without BookKeeper's client
         from herdpy_server.replica.roles import LoggedRoles
 
@@ -214,7 +217,10 @@ class ServerProcess:
         grpc_port = await self._serve(config, member.node, postgres)
         notify("STATUS=joining the cluster")
         http_port = self._page.port if config.http.enabled else None
-        await member.join(postgres.port, grpc_port, http_port)
+        try:
+            await member.join(postgres.port, grpc_port, http_port)
+        except (BookKeeperError, ClusterError) as error:
+            raise ServerStartError(str(error)) from error
         cluster.refused.add_done_callback(self._refused)
         settle_interpreter()
 
@@ -397,11 +403,13 @@ def serve(loaded: LoadedConfig, reload: Callable[[], LoadedConfig] | None = None
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(ServerProcess(loaded, logs, reload).run())
     except ServerStartError as error:
-        logger.critical("cannot start: %s", error)
+        logger.critical("cannot start: %s", error, extra=_page(str(error)))
     except SqlError as error:
         parts = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}
         logger.critical(
-            "cannot start: %s", error.message, extra={name: text for name, text in parts.items() if text}
+            "cannot start: %s",
+            error.message,
+            extra={name: text for name, text in parts.items() if text} | _page(error.message, error.sqlstate),
         )
     except Exception:
         logger.critical("ended by an error", exc_info=True)
@@ -415,6 +423,12 @@ def serve(loaded: LoadedConfig, reload: Callable[[], LoadedConfig] | None = None
 def _reason(error: OSError) -> str:
     """The reason alone: asyncio's own messages repeat the place in many words."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+
+
+def _page(message: str, sqlstate: str | None = None) -> dict[str, str]:
+    """The field of the log that says where an error is explained."""
+    page = page_of(message, sqlstate)
+    return {} if page is None else {"page": page}
 
 
 def _failure(error: BaseException | None) -> str | None:

@@ -248,6 +248,7 @@ def test_a_bad_cluster(check: str, level: Level, facts: dict[str, Any]) -> None:
     assert found.advice
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_real_zookeeper_with_an_odd_tick_and_a_dead_bookie(tmp_path: Path) -> None:
     place = tmp_path / "c"

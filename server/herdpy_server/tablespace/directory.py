@@ -148,7 +148,11 @@ class Directory:
                 raise SqlError("58P01", f"there is no database at {self.path}")
             return self._flock()
         except PermissionError as error:
-            raise SqlError("42501", f"cannot open {self.path}: {error.strerror}") from error
+            raise SqlError(
+                "42501",
+                f"cannot open {self.path}: {error.strerror}",
+                hint="Give this user the directory (chown), or name another.",
+            ) from error
         except (FileExistsError, NotADirectoryError) as error:
             raise SqlError("58030", f"{self.path} is not a directory") from error
         except OSError as error:

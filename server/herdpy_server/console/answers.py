@@ -8,11 +8,13 @@ back, since the session ends with the request.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from herdpy_server.sessions.waits import CANCELLED
 from herdpy_server.wire.formats import encoder
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
@@ -104,7 +106,7 @@ class TextAnswer:
 
 
 async def run_text(session: PageSession, sql: str, max_rows: int) -> TextAnswer:
-    """Run every statement of ``sql``; errors are in the answer. A task that is cancelled cancels it."""
+    """Run every statement of ``sql``; errors are in the answer, the cancellation of the task among them."""
     found = TextAnswer()
     own = session.session
     had_block = False
@@ -113,6 +115,10 @@ async def run_text(session: PageSession, sql: str, max_rows: int) -> TextAnswer:
         while (answer := await session.drive(_step(own, query, max_rows))) is not None:
             found.answers.append(answer)
             had_block = own.transaction is not None and not own.implicit
+    except asyncio.CancelledError:
+        found.error = SqlError("57014", CANCELLED)
+        own.abort()
+        had_block = had_block or own.failed
     except SqlError as error:
         found.error = error
         found.place = place_of(sql, error.position)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -18,14 +18,13 @@ from herdpy_server.console.answers import PLAN, TextAnswer, copied, place_of, ru
 from herdpy_server.console.names import names_of, quoted
 from herdpy_server.console.plan_tree import plan_tree
 from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.sessions.waits import CANCELLED
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.console.gateway import PageSession
     from herdpy_server.console.logins import Login
     from herdpy_server.console.visit import Visit
-
-T = TypeVar("T")
 
 _TIMEOUTS_S = (5, 30, 120, 600)
 _MAX_ROWS = (100, 1000, 10_000)
@@ -48,30 +47,27 @@ class SqlRuns:
     """The runs there are, by login and name, so that a request can end one of its own login."""
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[str, str], PageSession] = {}
+        self._runs: dict[tuple[str, str], asyncio.Task[TextAnswer]] = {}
 
-    async def track(
-        self, login: Login, name: str, session: PageSession, work: Callable[[], Awaitable[T]]
-    ) -> T:
-        """Do the work of a run, which is known meanwhile. SqlError 53400, there are too many."""
+    @contextmanager
+    def known(self, login: Login, name: str, task: asyncio.Task[TextAnswer]) -> Iterator[None]:
+        """Within it the run can be cancelled by its name, if it has one. SqlError 53400, too many runs."""
         key = (login.csrf, name)
         if not name:
-            return await work()
+            yield
+            return
         if len(self._runs) >= _MAX_RUNS or key in self._runs:
             raise SqlError("53400", "too many texts are being run: try again")
-        self._runs[key] = session
+        self._runs[key] = task
         try:
-            return await work()
+            yield
         finally:
             del self._runs[key]
 
     def cancel(self, login: Login, name: str) -> bool:
-        """Cancel what a run does now; whether there is such a run of this login."""
-        session = self._runs.get((login.csrf, name))
-        if session is None:
-            return False
-        session.session.cancel()
-        return True
+        """Cancel what a run does now, and the rest of it; whether there is such a run of this login."""
+        task = self._runs.get((login.csrf, name))
+        return task is not None and task.cancel()
 
 
 _runs = SqlRuns()
@@ -188,21 +184,26 @@ async def _explained(session: PageSession, head: str, sql: str) -> TextAnswer:
     return found
 
 
-async def _watched(visit: Visit, work: Callable[[PageSession], Awaitable[T]]) -> T:
-    """Do the work in a session of the chosen database, until its browser goes away."""
+async def _watched(
+    visit: Visit, work: Callable[[PageSession], Coroutine[Any, Any, TextAnswer]]
+) -> TextAnswer:
+    """Do the work in a session of the chosen database, until it is cancelled or its browser goes away."""
     form = await visit.form()
     timeout_s = _one_of(form.get("timeout_s", "30"), _TIMEOUTS_S, "timeout_s")
     database, level = form.get("database") or None, _level_of(form)
     async with visit.session(database=database, timeout_s=timeout_s) as session:
         session.session.settings.start_with("herdpy.read_level", level)
-        name = form.get("run", "")[:100]
-        task = asyncio.ensure_future(_runs.track(visit.login, name, session, lambda: work(session)))
-        gone = asyncio.ensure_future(_gone(visit))
+        task = asyncio.create_task(work(session))
+        gone = asyncio.create_task(_gone(visit))
         try:
-            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                session.session.cancel()
-            return await task
+            with _runs.known(visit.login, form.get("run", "")[:100], task):
+                await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():
+                    task.cancel()
+                    await asyncio.wait((task,))
+            if task.cancelled():  # before it began
+                raise SqlError("57014", CANCELLED)
+            return task.result()
         finally:
             gone.cancel()
             if not task.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -137,6 +138,14 @@ def test_every_panel_is_evaluated_without_an_error(
         assert await_until(lambda: not empty(), PATIENCE_S), empty()
     else:
         assert len(empty()) < len(queries(path))
+
+
+def test_promtool_finds_nothing_to_say_of_the_metrics(server: RunningServer) -> None:
+    status, text = server.get("/metrics")
+    assert status == 200
+    check = ["promtool", "check", "metrics"]
+    ran = subprocess.run(check, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr.strip()) == (0, "", "")
 
 
 def test_a_slow_bucket_leads_to_a_trace(prometheus: Prometheus) -> None:

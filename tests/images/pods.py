@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from herdpy.testing.process import await_until
-from tests.images.engine import PATIENCE_S, Engine
+from tests.images.engine import BASE, PATIENCE_S, Engine
 
 Manifest = dict[str, Any]
 Objects = Mapping[tuple[str, str], Manifest]
@@ -60,6 +60,8 @@ class PodCluster:
         """Make a pod, with the volumes that it had if it was there, and run the hook after its start."""
         own, template, container = self._parts(pod)
         claims = {one["metadata"]["name"]: pod for one in own["volumeClaimTemplates"]}
+        for name in claims:
+            self._provide(f"{pod}-{name}", template["securityContext"]["fsGroup"])
         for first in template.get("initContainers", ()):
             self.images.run("run", "--rm", *self._options(pod, template, first, claims, prefix="init-"))
         service = f"{pod}.{own['serviceName']}.herdpy.svc.cluster.local"
@@ -68,6 +70,12 @@ class PodCluster:
         hook = container.get("lifecycle", {}).get("postStart")
         if hook is not None:
             self.images.run("exec", pod, *hook["exec"]["command"])
+
+    def _provide(self, volume: str, group: int) -> None:
+        """A volume as a new disk is: with lost+found, and for the pod's group (fsGroup)."""
+        if self.images.run("volume", "exists", volume, check=False).returncode != 0:
+            script = f"mkdir -m 0700 /v/lost+found && chgrp {group} /v && chmod 2775 /v"
+            self.images.run("run", "--rm", f"--volume={volume}:/v", BASE, "sh", "-c", script)
 
     def stop(self, pod: str) -> int:
         """End a pod as a kubelet does: the hook, SIGTERM, and the time that it has; its exit code."""
@@ -141,7 +149,7 @@ class PodCluster:
         for mount in container["volumeMounts"]:
             name, path = mount["name"], mount["mountPath"]
             if name in claims:
-                found.append(f"--volume={claims[name]}-{name}:{path}:U")
+                found.append(f"--volume={claims[name]}-{name}:{path}")
             elif "emptyDir" in volumes[name]:
                 found.append(f"--tmpfs={path}:mode=1777")
             else:

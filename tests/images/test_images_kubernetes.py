@@ -64,7 +64,7 @@ def config(objects):
 
 @pytest.mark.parametrize("name", COPIES)
 def test_the_chart_has_the_configurations_of_conf(name):
-    assert (CHART / "files" / name).read_text() == (CONF / name).read_text()
+    assert (CHART / "files" / name).read_text() == (CONF / name).read_text(), "make manifests"
 
 
 def test_every_file_is_listed_for_kubectl():

@@ -373,6 +373,8 @@ def test_tables_are_listed_by_schema_whatever_they_are_called(boss):
     assert XSS not in page
     assert ODD_ADDRESS.partition("&")[0] in html.unescape(page)
     assert "counter" in page
+    assert '<td class="number">2\u202f500</td>' in page
+    assert '<td class="number">0</td>' in page
     assert "pg_class" not in page
     assert "pg_class" in boss.get("tables?system=on").text
     assert ">city</a>" not in boss.get("tables?having=names").text

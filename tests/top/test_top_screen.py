@@ -257,6 +257,9 @@ def test_printed_once_as_tables_and_as_a_document(server):
     document = json.loads(printed(url(server), "--json", "--interval", "0.1"))
     assert connection.info.backend_pid in [row["pid"] for row in document["sessions"]]
     assert document["tablespaces"][0]["state"] == "alone"
+    assert document["notes"] == {}
+    assert document["rates"]["statements"] > 0
+    assert min(document["rates"].values()) >= 0
 
 
 @pytest.mark.parametrize(

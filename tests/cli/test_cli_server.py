@@ -50,6 +50,7 @@ def test_every_problem_is_told_and_the_exit_code_is_2(run, tmp_path):
         f"{path}:4: tls.key is given without tls.certificate: TLS needs both, or neither",
         "error: the configuration has 4 problems",
         "HINT:  conf/server.toml lists every setting; herdpy server --help the flags.",
+        "PAGE:  docs/first-errors.md#configuration",
     ]
 
 

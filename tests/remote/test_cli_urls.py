@@ -46,7 +46,18 @@ def test_the_page_has_each_command_that_takes_a_database():
     table = PAGE[PAGE.index("| command | a directory | servers") :].split("\n\n")[0]
     told = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z ]+)`", row.split("|")[1])}
     there = {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups}
-    there -= {"server", "version", "ledgers", "dev", "snapshot", "admin", "restore", "backups"}
+    there -= {
+        "server",
+        "init",
+        "doctor",
+        "version",
+        "ledgers",
+        "dev",
+        "snapshot",
+        "admin",
+        "restore",
+        "backups",
+    }
     assert told == there | {"snapshot copy", "snapshot publish"}
 
 
@@ -176,7 +187,16 @@ def test_each_command_with_each_kind_of_url(urls, kind, command, tmp_path):
 
 def test_each_command_has_the_options_for_it(urls):
     """A command that is added is on databases, and then like the others, or it is listed here."""
-    elsewhere = {"server", "version", "spark", "restore", "snapshot list", "snapshot rescue"}
+    elsewhere = {
+        "server",
+        "init",
+        "doctor",
+        "version",
+        "spark",
+        "restore",
+        "snapshot list",
+        "snapshot rescue",
+    }
     found = {one.name: one for one in app.registered_commands}
     for group in app.registered_groups:
         if group.name in ("tablespace", "snapshot"):

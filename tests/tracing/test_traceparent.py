@@ -73,6 +73,15 @@ def test_contexts_are_read_as_the_standard_says(given: str, found: Parent | None
     assert parse_traceparent(given) == found
 
 
+def test_of_a_long_text_the_beginning_is_read() -> None:
+    values = ", ".join(f"({number}, 'secret {number}')" for number in range(100_000))
+    shown = without_constants(f"INSERT INTO t VALUES {values}", 60)
+    assert shown == "INSERT INTO t VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)," + "..."
+    text = "INSERT INTO t VALUES ('" + "secret " * 10_000 + "')"
+    for chars in range(200):
+        assert "secret" not in without_constants(text, chars)
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -8,6 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from herdpy.log import LSN
+from herdpy_server.tracing import EntryTracer, SessionTrace, StatementTracer
 from herdpy_server.tracing.spans import SpanQueue, SpanRecord
 from tests.support.collector import Collector
 from tests.support.server_process import RunningServer
@@ -96,6 +98,32 @@ def test_a_queue_that_is_full_drops_and_counts() -> None:
     assert queue.dropped == 3
     assert [one.name for one in queue.take(10)] == ["0", "1"]
     assert len(queue) == 0
+
+
+class BrokenQueue(SpanQueue):
+    """Takes nothing."""
+
+    def put(self, span: SpanRecord) -> None:
+        raise ValueError(span.name)
+
+
+def test_a_mistake_in_a_watch_costs_its_spans_alone(caplog: pytest.LogCaptureFixture) -> None:
+    queue = BrokenQueue(5)
+    tracer = StatementTracer(queue, ratio=1.0, kind_of=str.upper, shown=lambda text, _chars: text)
+    heard: list[str] = []
+    session = SessionTrace(tracer, "d", lambda text, *_: heard.append(text), lambda: False)
+    session.current = session.admit(None)
+    span = session.child("plan")
+    assert span is not None
+    span.end()
+    session.observe("select", 0.1, 1, None)
+    entries = EntryTracer(queue, tracer.commits, ratio=1.0, log="l", tablespace="t")
+    applying = entries.applying(LSN(1, 2))
+    assert applying is not None
+    entries.end(applying)
+    assert heard == ["select"]
+    assert session.current is None
+    assert len(caplog.records) == 3
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from herdpy_server.tracing.spans import Attributes, SpanQueue, SpanRecord, new_span_id
+from herdpy_server.tracing.spans import Attributes, SpanQueue, SpanRecord, harmless, new_span_id
 from herdpy_server.tracing.statements import CommitTrace, internal
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class EntryTracer:
 
     # Of entries that go to bookies.
 
+    @harmless
     def entry(self, appends: Sequence[Append]) -> BookieEntry | None:
         """See LogWatch."""
         commits = self.traced(appends)
@@ -97,17 +98,20 @@ class EntryTracer:
 
     # Of groups that go to a file.
 
+    @harmless
     def writing(self, appends: Sequence[Append]) -> None:
         """See LogWatch."""
         with self._mutex:
             self._times[id(appends[0])] = time_ns(), 0
 
+    @harmless
     def written(self, appends: Sequence[Append]) -> None:
         """See LogWatch."""
         with self._mutex:
             began_ns, _ = self._times.get(id(appends[0]), (time_ns(), 0))
             self._times[id(appends[0])] = began_ns, time_ns()
 
+    @harmless
     def applied(self, appends: Sequence[Append]) -> None:
         """See LogWatch."""
         with self._mutex:
@@ -123,6 +127,7 @@ class EntryTracer:
         self.queue.put(internal("apply", written, ended_ns, now, _position(lsn)))
         self.finish(written, commits, lsn, ended_ns)
 
+    @harmless
     def failed(self, appends: Sequence[Append]) -> None:
         """See LogWatch."""
         with self._mutex:
@@ -148,6 +153,7 @@ class EntryTracer:
 
     # Followers.
 
+    @harmless
     def applying(self, lsn: LSN) -> SpanRecord | None:
         """A follower begins to apply an entry; the span for :meth:`end`, None: it is not traced."""
         trace_id = trace_of_entry(self._log, lsn)
@@ -157,6 +163,7 @@ class EntryTracer:
         span.attributes["db.namespace"] = self.tablespace
         return span
 
+    @harmless
     def end(self, span: SpanRecord) -> None:
         """It is applied."""
         self.queue.put(span.ends())
@@ -173,6 +180,7 @@ class BookieEntry:
         self._span: SpanRecord | None = None
         self._confirmed_ns = 0
 
+    @harmless
     def sent(self, lsn: LSN, size_bytes: int) -> None:
         """See EntryWatch."""
         self._lsn = lsn
@@ -180,6 +188,7 @@ class BookieEntry:
         span.attributes |= _position(lsn)
         span.attributes["herdpy.entry_bytes"] = size_bytes
 
+    @harmless
     def answered(self, bookie_id: str, status: int) -> None:
         """See EntryWatch."""
         written = self._span
@@ -192,10 +201,12 @@ class BookieEntry:
             span.error = f"status {status}"
         self._tracer.queue.put(span)
 
+    @harmless
     def confirmed(self) -> None:
         """See EntryWatch."""
         self._confirmed_ns = time_ns()
 
+    @harmless
     def applied(self) -> None:
         """See EntryWatch."""
         written, lsn = self._span, self._lsn

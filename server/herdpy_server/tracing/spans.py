@@ -6,10 +6,32 @@ full queue drops it and counts that. The exporter's thread (``exporter``) takes 
 
 from __future__ import annotations
 
+import functools
+import logging
 import random
 from collections import deque
+from collections.abc import Callable
 from time import time_ns
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+logger = logging.getLogger("herdpy.tracing")
+
+
+def harmless(method: Callable[P, R]) -> Callable[P, R | None]:
+    """What sessions and the log call: a mistake in it is logged, and costs a span, never a commit."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        try:
+            return method(*args, **kwargs)
+        except Exception:
+            logger.exception("a span is lost: %s failed", method.__qualname__)
+            return None
+
+    return guarded
+
 
 Attributes = dict[str, str | int | float | bool]
 Reference = tuple[int, int]

@@ -14,7 +14,15 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from herdpy_server.tracing.spans import INTERNAL, SERVER, Attributes, SpanQueue, SpanRecord, new_trace_id
+from herdpy_server.tracing.spans import (
+    INTERNAL,
+    SERVER,
+    Attributes,
+    SpanQueue,
+    SpanRecord,
+    harmless,
+    new_trace_id,
+)
 from herdpy_server.tracing.traceparent import Parent, without_constants
 
 if TYPE_CHECKING:
@@ -39,6 +47,7 @@ class OpenSpan:
         """Something becomes known of it."""
         self._span.attributes[attribute] = value
 
+    @harmless
     def end(self, error: BaseException | None = None) -> None:
         """It is over, with an error where it failed."""
         if error is not None:
@@ -99,9 +108,9 @@ class StatementTrace:
 
     def finish(self) -> None:
         """Nothing more is heard of the statement: let go of what waits for it."""
-        self.executed()
         for commit in self._commits:
             commit.forget()
+        self.executed()
 
 
 class CommitTrace:
@@ -120,6 +129,7 @@ class CommitTrace:
         self._commits = commits
         commits[id(append)] = self
 
+    @harmless
     def end(self, error: BaseException | None = None) -> None:
         """The wait is over."""
         span = self.span
@@ -190,7 +200,7 @@ class StatementTracer:
         if self._query_text == "without_constants":
             span.attributes["db.query.text"] = without_constants(text, self._query_chars)
         elif self._query_text == "full":
-            span.attributes["db.query.text"] = self._shown(text, self._query_chars)
+            span.attributes["db.query.text"] = self._shown(text[: self._query_chars + 1], self._query_chars)
         if rows >= 0:
             span.attributes["db.response.returned_rows"] = rows
 
@@ -244,16 +254,19 @@ class SessionTrace:
 
     # What the session says while it runs the statement; nothing where there is none.
 
+    @harmless
     def child(self, name: str, attributes: Attributes | None = None) -> OpenSpan | None:
         """A step begins."""
         current = self.current
         return None if current is None else current.child(name, attributes)
 
+    @harmless
     def planned(self, span: OpenSpan) -> None:
         """The statement that is at hand has its plan."""
         if self.current is not None:
             self.current.planned(span)
 
+    @harmless
     def committing(self, append: Append) -> CommitTrace | None:
         """The statement waits for this commit."""
         current = self.current
@@ -270,6 +283,7 @@ class SessionTrace:
             if self.script is not None:
                 self.current = StatementTrace(self.tracer, self.script)
 
+    @harmless
     def end(
         self, trace: StatementTrace, text: str, seconds: float, rows: int, error: BaseException | None
     ) -> None:

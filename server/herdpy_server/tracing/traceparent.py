@@ -15,6 +15,7 @@ _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})
 _COMMENT = re.compile(r"\s*/\*((?:[^*]|\*(?!/))*)\*/\s*;?\s*\Z")
 _IN_COMMENT = re.compile(r"(?:\A|,)\s*traceparent='([^']*)'")
 _END = "*/"
+_AHEAD = 1024
 MOST_COMMENT = 2048
 """Characters; a longer comment at a statement's end is not looked at."""
 _TOKEN = re.compile(
@@ -74,8 +75,10 @@ def without_traceparent(sql: str) -> tuple[str, Parent | None]:
 def without_constants(sql: str, chars: int) -> str:
     """A statement with ``?`` in place of strings and numbers, and cut; nothing behind the word PASSWORD.
 
-    What looks like the beginning of a string that does not end is cut off, too: it may be one.
+    What looks like the beginning of a string that does not end is cut off, too: it may be one. Of a long text
+    only the beginning is read, as it is on the server's loop.
     """
+    sql = sql[: 4 * chars + _AHEAD]
     secret = _SECRET.search(sql)
     if secret is not None:
         sql = sql[: secret.end()] + " ..."

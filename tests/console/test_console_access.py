@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from herdpy_server.console.guard import CONTENT_POLICY
 from herdpy_server.console.pages import PAGES
 from tests.console.world import ELSEWHERE, LOOPBACK
 
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
 CLUSTER = "<h1>Cluster</h1>"
 LOGIN = 'name="password"'
 PATHS = [
@@ -211,6 +214,18 @@ def test_a_link_of_another_site_arrives_with_its_login(world):
     answer = browser.get("cluster?x=1", follow=False, **arrival)
     assert 'content="0; url=/console/cluster?x=1"' in answer.text
     assert answer.status_code == 200
+
+
+def test_what_a_page_asks_by_itself_does_not_keep_its_login(world):
+    browser = world.browser()
+    browser.get("cluster")
+    login = world.console.logins.find(browser.client.cookies["herdpy_console_8480"], uses=False)
+    login.used_s -= 100
+    before_s = login.used_s
+    assert "<h1>" not in browser.get("cluster/live", x_console_live="1").text
+    assert login.used_s == before_s
+    browser.get("cluster")
+    assert login.used_s > before_s
 
 
 def test_nothing_is_left_of_a_page_that_was_made(world):

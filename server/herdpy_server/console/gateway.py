@@ -70,6 +70,7 @@ class PageSession:
         self.entry = entry
         self._context = context
         self._max_rows = max_rows
+        self._ended: SqlError | None = None
 
     async def run(self, sql: str, *params: object, max_rows: int | None = None) -> PageAnswer:
         """Run one statement, with ``$1`` parameters. SqlError as it raises."""
@@ -83,7 +84,30 @@ class PageSession:
         return (await self.run(sql, *params)).records
 
     async def drive(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine of the session. A task that is cancelled cancels the statement."""
+        """Run a coroutine of the session. A task that is cancelled cancels the statement.
+
+        SqlError 57P01 when the session was terminated, meanwhile or before.
+        """
+        try:
+            if self._ended is not None:
+                coroutine.close()
+                raise self._ended
+            return await self._drive(coroutine)
+        except SqlError as error:
+            if self._ended is not None and error is not self._ended:
+                raise self._ended from error
+            raise
+
+    def terminate(self, error: SqlError) -> None:
+        """Another session, or the server, ends this one."""
+        self._ended = error
+        self.session.waits.end(error)
+
+    async def close(self) -> None:
+        """Roll back what is open, and end it."""
+        await self._drive(self.session.close())
+
+    async def _drive(self, coroutine: Coroutine[Any, Any, T]) -> T:
         over = asyncio.Event()
         run = self._context.databases.run(coroutine, lambda _run: over.set())
         if run.start():
@@ -174,7 +198,11 @@ class ConsoleGateway:
             raise error.error from error
         self._open += 1
         entry = context.registry.add(
-            session, user=login.user, database=place, end=session.waits.end, address=visitor.address
+            session,
+            user=login.user,
+            database=place,
+            end=lambda error: found.terminate(error),
+            address=visitor.address,
         )
         found = PageSession(context, session, entry, settings.max_rows)
         try:
@@ -185,6 +213,6 @@ class ConsoleGateway:
         finally:
             self._open -= 1
             try:
-                await found.drive(session.close())
+                await found.close()
             finally:
                 context.registry.remove(entry)

@@ -142,7 +142,7 @@ class Throttle:
         """For how long no try is looked at; 0: it is now."""
         now_s = self._clock()
         found = [self._failures.get(key) for key in _keys(address, user)]
-        return max((one.until_s - now_s for one in found if one is not None), default=0.0)
+        return max([0.0, *(one.until_s - now_s for one in found if one is not None)])
 
     def tried(self, address: str, user: str) -> None:
         """A try begins. It counts as a failure until it is known to be right: many at a time count."""

@@ -206,3 +206,12 @@ def test_who_is_not_there_waits_for_nobody(counted: Counted) -> None:
         assert client.execute(
             "SELECT pg_blocking_pids(4711), pg_safe_snapshot_blocking_pids(1)"
         ).fetchall() == [([], [])]
+
+
+def test_nothing_of_a_transaction_is_kept_after_its_end(counted: Counted) -> None:
+    with counted.connect() as client:
+        client.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+        client.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 5000) g")
+        client.execute("UPDATE t SET v = v + 1")
+        (entry,) = counted.server.look(lambda: list(counted.server.server.registry))
+        assert entry.session.waits.working is None

@@ -433,8 +433,6 @@ class Execution:
         workspace = transaction.workspace
         workspace.memory = block.sequences
         workspace.role = block.effective_role.key
-        if not ready.one_turn:
-            self._waits.working = transaction
         return transaction
 
     def _in_one_turn(self, ready: ReadyPlan, *, limited: bool) -> bool:
@@ -619,6 +617,22 @@ class Execution:
 
         ``stale``: how often what it asked for first was out of date when it ran.
         """
+        self._waits.working = transaction
+        try:
+            return await self._step_by_step(transaction, bound, clock, stale, limited=limited)
+        finally:
+            self._waits.working = None
+
+    async def _step_by_step(
+        self,
+        transaction: Transaction,
+        bound: BoundStatement,
+        clock: Clock,
+        stale: int,
+        *,
+        limited: bool,
+    ) -> PlanOutcome:
+        """What :meth:`_in_turns` does."""
         ready, values = bound.ready, bound.values
         plan = ready.plan
         if ready.is_sliced and not limited and self.block.streams:

@@ -108,8 +108,8 @@ class StatementWaits:
         questions: how many the columnar engine got. ``changes``: rises whenever one of these numbers does.
         log_since_s: since when the running statement waits for the log, by ``perf_counter``; 0.0: not at all.
         lock_wait: what it waits for of another transaction; None: nothing.
-        working: the newest transaction in which a statement worked while other sessions had turns; None:
-            there was none yet.
+        working: the transaction in which the running statement works, while other sessions have turns or it
+            waits for a lock; else None.
         trace: is given the steps of statements; None where the server does not trace.
     """
 
@@ -206,7 +206,7 @@ class StatementWaits:
         if self.advisory is not None:
             self.advisory.waiting_as = transaction
         self.lock_wait = wait
-        self.working = transaction
+        before, self.working = self.working, transaction
         began_s = perf_counter()
         span = None if self.trace is None else self.trace.child("lock wait")
         try:
@@ -221,7 +221,7 @@ class StatementWaits:
                 self.advisory.stop_waiting()
             raise
         finally:
-            self.lock_wait = None
+            self.lock_wait, self.working = None, before
             self.lock_s += perf_counter() - began_s
             self.changes += 1
             if span is not None:

@@ -110,6 +110,7 @@ def test_another_process_with_its_number_is_not_the_run(runs, tmp_path):
 @pytest.mark.parametrize("ident", ["../x", "..", "", "20260101T000000Z-a/../b", "20260101T000000Z-gone"])
 def test_names_lead_nowhere_else(runs, tmp_path, ident):
     (tmp_path / "x").mkdir()
+    (tmp_path / "drills").mkdir()
     given = {"drill": "d", "user": "u", "seconds": 1, "seed": None, "pid": 1, "started": 0}
     for place in (tmp_path / "x", tmp_path):
         (place / "run.json").write_text(json.dumps(given))

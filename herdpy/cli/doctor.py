@@ -76,8 +76,8 @@ def doctor_command(
 
 def examine(url: str | None, config: Path | None) -> Iterator[DoctorFinding]:
     """Every finding, in order: machine, configuration, ZooKeeper, bookies, servers."""
-    configuration: Any = needed("herdpy.doctor.configuration")
-    settings: Any = needed("herdpy_server.config")
+    configuration: Any = needed("herdpy.doctor.configuration", "server")
+    settings: Any = needed("herdpy_server.config", "server")
     loaded, about_settings = (None, [])
     if config is not None:
         loaded, about_settings = configuration.load(config, os.environ)
@@ -94,8 +94,8 @@ def examine(url: str | None, config: Path | None) -> Iterator[DoctorFinding]:
 
 def _machine(config: Any, is_given: bool) -> Iterator[DoctorFinding]:
     machine: Any = needed("herdpy.doctor.machine")
-    configuration: Any = needed("herdpy.doctor.configuration")
-    listeners: Any = needed("herdpy_server.config").listeners
+    configuration: Any = needed("herdpy.doctor.configuration", "server")
+    listeners: Any = needed("herdpy_server.config", "server").listeners
     files, memory = configuration.needs(config)
     directory = Path(config.data.directory) if is_given else Path.cwd()
     found = machine.facts(
@@ -119,7 +119,7 @@ def _served_by(directory: Path) -> str:
 
 def _cluster(config: Any) -> Iterator[DoctorFinding]:
     cluster: Any = needed("herdpy.doctor.cluster")
-    access: Any = needed("herdpy_server.process.member").zookeeper_access(config)
+    access: Any = needed("herdpy_server.process.member", "server").zookeeper_access(config)
     mine = config.cluster
     facts = cluster.zookeeper_facts(mine.zookeeper, mine.session_timeout_s, access, mine.root)
     yield from cluster.judge_zookeeper(facts)

@@ -136,7 +136,7 @@ def write_initial(answers: Answers, output: Path, *, force: bool, json: bool) ->
         CliError: something is in the way, the configuration is not right, or a file cannot be written.
     """
     output = output.expanduser().absolute()
-    config: Any = needed("herdpy_server.config")
+    config: Any = needed("herdpy_server.config", "server")
     try:
         settings = settings_of(answers, output)
         text = config.documented_with(settings, _HEAD)

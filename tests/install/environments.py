@@ -20,7 +20,9 @@ UV = Path(sys.prefix) / "bin" / "uv"
 _PATIENCE_S = 600
 
 
-def run(*command: object, cwd: Path | None = None, **environment: str) -> str:
+def run(
+    *command: object, cwd: Path | None = None, patience_s: float = _PATIENCE_S, **environment: str
+) -> str:
     """What a command prints; it must end with 0."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HERDPY", "PYTHON"))}
     done = subprocess.run(
@@ -29,7 +31,7 @@ def run(*command: object, cwd: Path | None = None, **environment: str) -> str:
         env={**kept, "UV_LINK_MODE": "hardlink", "UV_NO_PROGRESS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=_PATIENCE_S,
+        timeout=patience_s,
         check=False,
     )
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
@@ -105,8 +107,8 @@ def install(place: Path, wheels: Path, *words: object, python: object = sys.exec
 
 
 def install_by_pip(place: Path, wheels: Path, *words: object, python: object) -> Installed:
-    """As :func:`install`, by the interpreter's own pip."""
-    run(python, "-m", "venv", place)
+    """As :func:`install`, by pip."""
+    run(UV, "venv", "--quiet", "--seed", "--python", python, place)
     made = Installed(place)
     pip = (made.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     run(*pip, "--find-links", wheels, *words)
@@ -143,6 +145,6 @@ def interpreters(version: str) -> Sequence[Path]:
 
 
 def _runs(python: Path, version: str) -> bool:
-    code = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     return done.stdout.strip() == version

@@ -61,6 +61,8 @@ def lines(port: int) -> Lines:
         ("version", None),
         ("sql garden -c SELECT", None),
         ("server --data data", "server"),
+        ("init made --yes", "server"),
+        ("doctor", "server"),
         (f"status {server}", None),
         (f"top {server}", None),
         ("changes garden --table plant", "changes"),
@@ -137,6 +139,7 @@ def test_a_command_without_its_extra_says_what_to_install(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1200)
 def test_every_command_without_its_extra_says_what_to_install(
     plain: Installed, garden: Path, unused_tcp_port: int
 ) -> None:

@@ -16,11 +16,12 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_documented_words_work(version: str, wheels: Path, tmp_path: Path) -> None:
     found = environments.interpreters(version)
     if not found:
-        pytest.skip(f"there is no Python {version} with venv here")
+        pytest.skip(f"there is no Python {version} here")
     words = {"plain": "herdpydb", "server": "herdpydb[server]", "client": "herdpydb-client[sqlalchemy]"}
     made = {
         name: environments.install_by_pip(tmp_path / name, wheels, word, python=found[-1])

@@ -109,4 +109,4 @@ def test_the_metadata_is_complete(wheels: Path, name: str) -> None:
     if name == NAME:
         assert f"{CLIENT_NAME}=={herdpy.__version__}" in needed
     else:
-        assert [one for one in needed if "extra ==" not in one] == ["psycopg[binary]>=3.2"]
+        assert [one for one in needed if "extra ==" not in one] == ["psycopg[binary]>=3.3"]

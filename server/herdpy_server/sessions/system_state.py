@@ -114,6 +114,16 @@ class SessionState:
             inserted, updated, deleted, rows = store.counts.of_table(table_id, view.entries(table_id))
             yield {"id": table_id, "inserted": inserted, "updated": updated, "deleted": deleted, "rows": rows}
 
+    def _sizes(self) -> Iterator[Mapping[str, Any]]:
+        """What relations take in the store's file, as of the last checkpoint; of the database as a whole."""
+        disk = self._session.tablespace.store.disk
+        view = disk.current
+        yield {"id": None, "table": None, "bytes": disk.used_bytes}
+        for table in list(self._session.catalog.tables.values()):
+            yield {"id": table.id, "table": table.id, "bytes": view.size_bytes(table.id)}
+            for index in table.indexes:
+                yield {"id": index.id, "table": table.id, "bytes": view.size_bytes(index.id)}
+
     def _database_counts(self) -> Iterator[Mapping[str, Any]]:
         tablespace = self._session.tablespace
         yield {
@@ -223,6 +233,7 @@ _NOW: Mapping[str, Callable[[SessionState], Iterable[Mapping[str, Any]]]] = {
     "locks": SessionState._locks,
     "blockers": SessionState._blockers,
     "table counts": SessionState._table_counts,
+    "sizes": SessionState._sizes,
     "database counts": SessionState._database_counts,
     "log counts": SessionState._log_counts,
     "statements": SessionState._statements,

@@ -152,6 +152,15 @@ class DiskView:
         handle = self.handles.get(db)
         return 0 if handle is None else self.txn.stat(handle)["entries"]
 
+    def size_bytes(self, db: int) -> int:
+        """How much of the file the pages of the database take."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return 0
+        stat = self.txn.stat(handle)
+        pages: int = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        return pages * int(stat["psize"])
+
 
 def _up_to(view: DiskView, db: int, cursor: Any, high: bytes) -> Iterator[Item]:
     items = cursor.iternext()

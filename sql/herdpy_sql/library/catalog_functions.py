@@ -67,6 +67,13 @@ class CatalogContext(Protocol):
     def table_count(self, oid: int, what: str) -> int:
         """What is counted of a table, by what; 0 of no table."""
 
+    def size(self, oid: int, what: str) -> int | None:
+        """The bytes of a relation ("relation") or of a table's indexes ("indexes"), as of the checkpoint;
+        None of no relation."""
+
+    def database_size(self, database: str | int) -> int | None:
+        """The bytes of the session's own database, by name or id; None of another one."""
+
     def blocking_pids(self, pid: int) -> Sequence[int]:
         """The sessions that a session waits for."""
 
@@ -210,14 +217,42 @@ def _current_lsn(context: CatalogContext) -> str:
     return lsn_text(context.value("wal_lsn") or "0:0")
 
 
-def _facts() -> None:
-    for name in (
-        "pg_table_size", "pg_total_relation_size", "pg_indexes_size", "pg_relation_size",
-    ):  # fmt: skip
-        _add(name, (SqlType(Base.REGCLASS),), BIGINT, lambda c, oid: 0)
+SIZES = frozenset({
+    "pg_table_size", "pg_total_relation_size", "pg_indexes_size", "pg_relation_size", "pg_database_size",
+    "pg_tablespace_size",
+})  # fmt: skip
+_FORKS = ("main", "fsm", "vm", "init")
+
+
+def _sizes() -> None:
+    regclass = SqlType(Base.REGCLASS)
+    _add("pg_relation_size", (regclass,), BIGINT, lambda c, given: _size(c, given, "relation"))
+    _add("pg_relation_size", (regclass, TEXT), BIGINT, _fork_size)
+    _add("pg_table_size", (regclass,), BIGINT, lambda c, given: _size(c, given, "relation"))
+    _add("pg_indexes_size", (regclass,), BIGINT, lambda c, given: _size(c, given, "indexes"))
+    _add(
+        "pg_total_relation_size", (regclass,), BIGINT, lambda c, given: _size(c, given, "relation", "indexes")
+    )
     for name in ("pg_database_size", "pg_tablespace_size"):
-        _add(name, (OID,), BIGINT, lambda c, oid: 0)
-        _add(name, (NAME,), BIGINT, lambda c, oid: 0)
+        _add(name, (OID,), BIGINT, lambda c, given: c.database_size(given))
+        _add(name, (NAME,), BIGINT, lambda c, given: c.database_size(given))
+
+
+def _size(context: CatalogContext, given: str, *of: str) -> int | None:
+    sizes = [context.size(int(given[:10]), what) for what in of]
+    return None if None in sizes else sum(filter(None, sizes))
+
+
+def _fork_size(context: CatalogContext, given: str, fork: str) -> int | None:
+    """A relation has one fork here. SqlError 22023 for a name that PostgreSQL does not know."""
+    if fork not in _FORKS:
+        hint = 'Valid fork names are "main", "fsm", "vm", and "init".'
+        raise SqlError("22023", "invalid fork name", hint=hint)
+    return _size(context, given, "relation") if fork == "main" else 0
+
+
+def _facts() -> None:
+    _sizes()
     add("pg_ls_tmpdir", (OID,), TEXT, lambda oid: [], setof=True,
         columns=(("name", TEXT), ("size", BIGINT), ("modification", TIMESTAMPTZ)))  # fmt: skip
     _add("pg_relation_filenode", (SqlType(Base.REGCLASS),), OID, lambda c, oid: 0)

@@ -181,6 +181,21 @@ class CatalogAnswers:
     def _table_counts(self) -> Mapping[int, Mapping[str, Any]]:
         return self.context.table_counts()
 
+    def size(self, oid: int, what: str) -> int | None:
+        """See ``CatalogContext``."""
+        found = self._sizes[what].get(oid)
+        return 0 if found is None and (oid,) in self._known("class") else found
+
+    @functools.cached_property
+    def _sizes(self) -> Mapping[str, Mapping[int, int]]:
+        return self.context.sizes()
+
+    def database_size(self, database: str | int) -> int | None:
+        """See ``CatalogContext``."""
+        own = self.context.state.database
+        is_own = database in (own, self.context.database_oid(None))
+        return self._sizes["relation"].get(0) if is_own else None
+
     def blocking_pids(self, pid: int) -> Sequence[int]:
         """See ``CatalogContext``."""
         return self._blockers.get(pid, ())

@@ -25,7 +25,7 @@ from herdpy_sql.columnar.engine import Limits
 from herdpy_sql.columnar.given import Given
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.library.catalog_functions import COUNTED
+from herdpy_sql.library.catalog_functions import COUNTED, SIZES
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.plan import type_names
 from herdpy_sql.plan.scope import name_of
@@ -170,6 +170,8 @@ class CatalogQuery:
             found.append("statements")
         if read & _TABLE_COUNTS or called & _COUNTING:
             found.append("table counts")
+        if called & SIZES:
+            found.append("sizes")
         if read & {"pg_stat_wal", "pg_stat_bgwriter"}:
             found.append("log counts")
         if "pg_blocking_pids" in called:

@@ -103,6 +103,21 @@ class Context:
         """What is counted of the tables, by their object ids."""
         return {FIRST_USER_OID + row["id"]: row for row in self.state.facts("table counts")}
 
+    def sizes(self) -> Mapping[str, Mapping[int, int]]:
+        """By what they measure, the sizes of relations by their object ids, in bytes.
+
+        "relation": a table without its indexes, or one index; "indexes": those of a table. The whole
+        database's is that of "relation" for 0.
+        """
+        relation: dict[int, int] = {}
+        indexes: dict[int, int] = {}
+        for row in self.state.facts("sizes"):
+            size, table = row["bytes"], row["table"]
+            relation[0 if table is None else FIRST_USER_OID + row["id"]] = size
+            if table is not None and row["id"] != table:
+                indexes[FIRST_USER_OID + table] = indexes.get(FIRST_USER_OID + table, 0) + size
+        return {"relation": relation, "indexes": indexes}
+
     @property
     def sees_statistics(self) -> bool:
         """Whether the user sees what others do: superusers do."""

@@ -19,7 +19,8 @@ def conn(tmp_path: Path) -> Iterator[herdpy.Connection]:
             connection.execute(f"CREATE INDEX t_a ON {schema}.t (a)")
             connection.execute(f"CREATE INDEX t_b ON {schema}.t (b)")
             connection.execute(
-                f"INSERT INTO {schema}.t SELECT i, repeat('x', 50) || i, i FROM generate_series(1, {rows}) g(i)"
+                f"INSERT INTO {schema}.t SELECT i, repeat('x', 50) || i, i"
+                f" FROM generate_series(1, {rows}) g(i)"
             )
         yield connection
 

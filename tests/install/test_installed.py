@@ -88,7 +88,7 @@ def more_lines(port: int) -> Lines:
     grpc = f"grpc://ann@127.0.0.1:{port}"
     zookeeper = f"--cluster zk://127.0.0.1:{port}/ledgers"
     admin = ("tablespaces", "ledgers", "snapshots", "load 7", "sessions", "cancel 7", "terminate 7")
-    admin += ("checkpoint", "settings", "log-levels", "reload")
+    admin += ("checkpoint", "settings", "log-levels", "reload", "upgrade")
     ledgers = ("show 1", "cat 1", "copies 1", "bookies")
     ledgers += ("recover 1 --yes", "keep-replica t n --yes", "rm 1 --yes")
     backups = ("verify repository", "expire repository --keep-last 1", "key file")
@@ -100,6 +100,7 @@ def more_lines(port: int) -> Lines:
         ("check garden", None),
         ("checkpoint garden", None),
         (f"tablespace leader {server} name node", None),
+        (f"tablespace hand-over {server} node", None),
         *((f"tablespace {one} {server} name", None) for one in tablespaces),
         ("snapshot publish garden --to published", "backup"),
         ("snapshot rescue replica rescued", None),

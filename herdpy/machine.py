@@ -102,7 +102,7 @@ def _leave_after(parent: int) -> None:
     os._exit(0)
 
 
-def stand_back(niceness: int) -> None:
+def lower_process(niceness: int) -> None:
     """Let other processes have the processors first. What the machine does not grant is done without."""
     with contextlib.suppress(OSError):
         os.nice(niceness)

@@ -19,7 +19,7 @@ _FIRST_KILLED = "500"
 
 def lower_priority(niceness: int) -> None:
     """What the machine does not grant is done without."""
-    machine.stand_back(niceness)
+    machine.lower_process(niceness)
     with contextlib.suppress(OSError):
         (machine.PROC / "self/oom_score_adj").write_text(_FIRST_KILLED)
 

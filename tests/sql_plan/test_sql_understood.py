@@ -219,7 +219,8 @@ NUMBERS = ("3", "2", "1", "1", "1", "1", "1")
 
 def test_no_argument_of_a_function_is_dropped(ours: Session, server: psycopg.Connection) -> None:
     signals = {"pg_cancel_backend", "pg_terminate_backend"}  # a session replaces the numbers of their outputs
-    names = {name for name in ROUTINES if name.isidentifier()} - signals
+    extensions = {"pg_stat_statements_reset"}  # the server here has none; tests/statistics has its arguments
+    names = {name for name in ROUTINES if name.isidentifier()} - signals - extensions
     wrong, looked_at = [], 0
     for name in sorted(names):
         for values in (VALUES, NUMBERS):

@@ -272,9 +272,10 @@ def test_a_cluster_that_does_not_answer_is_told(tmp_path):
             check=False,
         )
     assert done.returncode == 1
-    first, second = done.stderr.splitlines()
+    first, second, third = done.stderr.splitlines()
     assert first.startswith("error: no session with ZooKeeper at 127.0.0.1:")
     assert "--cluster or HERDPY_CLUSTER" in second
+    assert third.split() == ["PAGE:", "docs/first-errors.md#zookeeper"]
 
 
 def test_help_has_examples_for_every_command(herdpy_ledgers):

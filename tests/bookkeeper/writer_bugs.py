@@ -95,8 +95,8 @@ def ignores_failures(self, add, bookie, status):
 real_refused = Pipeline.refused
 
 
-def carries_too_much(self, add):
-    real_push(self, add)
+def carries_too_much(self, add, watch=None):
+    real_push(self, add, watch)
     if not self._deferred:
         self.lac = self.pushed
 

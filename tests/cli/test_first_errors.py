@@ -42,12 +42,12 @@ def run(place: Path, *words: object) -> Done:
     return Done(result.exit_code, result.stderr)
 
 
-def run_apart(place: Path, *words: object) -> Done:
-    """A command in a process of its own."""
+def run_apart(place: Path, *words: object, **variables: str) -> Done:
+    """A command in a process of its own, with more variables of the environment."""
     done = subprocess.run(
         command(*words),
         cwd=place,
-        env=environment(place),
+        env={**environment(place), **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -116,10 +116,8 @@ def _no_package(place: Path) -> Done:
 
 
 def _no_java(place: Path) -> Done:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", "/nowhere")
-        patch.delenv("JAVA_HOME", raising=False)
-        return run(place, "dev", "up", "--dir", "c")
+    # A process of its own: this one may know already where Java is.
+    return run_apart(place, "dev", "up", "--dir", "c", PATH="/nowhere", JAVA_HOME="")
 
 
 ALONE = [

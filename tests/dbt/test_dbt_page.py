@@ -88,4 +88,6 @@ def test_counts_are_read():
 def test_the_adapter_has_the_version_of_the_database():
     text = (ROOT / "orchestration/dbt_herdpy/dbt/adapters/herdpy/__version__.py").read_text(encoding="utf-8")
     version = (ROOT / "herdpy/_version.py").read_text(encoding="utf-8")
-    assert re.findall(r'version = "(.*)"', text) == re.findall(r'__version__ = "(.*)"', version)
+    (ours,) = re.findall(r'__version__ = "(.*)"', version)
+    # dbt reads Semantic Versioning, which has a hyphen where Python has a dot.
+    assert re.findall(r'version = "(.*)"', text) == [ours.replace(".dev", "-dev")]

@@ -103,7 +103,7 @@ IN_DRILLS = (
         ("sets",),
         ("replicas differ",),
         3,
-        "a snapshot says that it has an entry more than it has",
+        "a snapshot claims to have one more entry than it has",
     ),
     InDrill(
         "keeps_the_plan_of_an_old_catalog",
@@ -130,7 +130,7 @@ IN_DRILLS = (
         ("registers",),
         ("not linearizable",),
         6,
-        "who has read a change that waits for the log is answered at once",
+        "a client that has read a change which waits for the log gets its answer at once",
     ),
     InDrill(
         "takes_one_bookie_for_a_quorum",
@@ -166,7 +166,7 @@ IN_DRILLS = (
         ("registers", "list-append"),
         ("not linearizable", "stale read"),
         3,
-        "who leads, as far as it knows, answers",
+        "a server that leads, as far as it knows, answers",
     ),
     InDrill(
         "does_not_wait_for_a_position",
@@ -211,7 +211,7 @@ IN_DRILLS = (
         ("unique-keys",),
         ("two winners",),
         1,
-        "a row is inserted whoever has its unique value",
+        "a row is inserted even if another has its unique value",
     ),
     InDrill(
         "locks_nothing_for_update",
@@ -220,7 +220,7 @@ IN_DRILLS = (
         ("bank",),
         ("wrong total",),
         2,
-        "SELECT ... FOR UPDATE keeps nobody from the rows",
+        "SELECT ... FOR UPDATE keeps no other transaction from the rows",
     ),
     InDrill(
         "judges_no_reads",
@@ -268,7 +268,7 @@ IN_SIMULATIONS = (
         "the_leader_sleeps",
         "a linearizable read shows the past",
         3,
-        "who leads, as far as it knows, answers",
+        "a server that leads, as far as it knows, answers",
     ),
     InSimulation(
         "does_not_wait_out_the_predecessors_lease",
@@ -313,7 +313,7 @@ IN_SIMULATIONS = (
         "the_log_is_trimmed_while_a_follower_sleeps",
         "a follower that was there needs what is trimmed",
         3,
-        "what is in the leader's checkpoint is deleted, whoever has still to read it",
+        "what is in the leader's checkpoint is deleted, even if a follower has still to read it",
     ),
     InSimulation(
         "trims_what_is_not_in_the_store",
@@ -338,7 +338,7 @@ IN_SIMULATIONS = (
         "lock release",
         STORE,
         None,
-        "locks that nobody holds are not free",
+        "locks without a holder are not free",
         150,
         "the locks of a transaction that was rolled back stay",
     ),
@@ -349,7 +349,7 @@ IN_SIMULATIONS = (
         "a_sleeping_leader_is_asked_for_an_outcome",
         "a commit is there that was said not to be",
         3,
-        "who led a moment ago says not done without making sure that it still leads",
+        'a server that led a moment ago reports "not done" without making sure that it still leads',
     ),
     InSimulation(
         "says_not_done_of_what_is_unknown",

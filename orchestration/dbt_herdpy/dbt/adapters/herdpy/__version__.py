@@ -1,3 +1,3 @@
-"""The adapter's version, which dbt shows: HerdPy's own."""
+"""The adapter's version, which dbt shows: HerdPy's own, in the form of Semantic Versioning."""
 
-version = "0.2.0.dev0"
+version = "0.2.0-dev0"

@@ -277,11 +277,11 @@ def test_one_write_renews_many_leases_and_none_is_made_without_terms(world: Worl
         for _, term in others:
             await term.alone()
         written.clear()
-        for _ in range(3):  # the first may be under way already
+        for _ in range(3):  # those of the first rounds may be under way already
             until_s = [term.lease.until_s for _, term in others]
             while not all(term.lease.until_s > then for (_, term), then in zip(others, until_s, strict=True)):
                 await asyncio.sleep(0.01)
-        assert 2 <= len(written) <= 9
+        assert 1 <= len(written) <= 9, "each of 20 leases was renewed three times"
         assert all(path.startswith(f"{world.root}/beats/a-") for path in written)
         for election, _ in others:
             await election.close()

@@ -276,12 +276,14 @@ def test_one_write_renews_many_leases_and_none_is_made_without_terms(world: Worl
             others.append((election, await won.get()))
         for _, term in others:
             await term.alone()
+        while one.parts.renewal._proofs:  # an answer of one that was sent before would renew them as well
+            await asyncio.sleep(0.01)
         written.clear()
-        for _ in range(3):  # those of the first rounds may be under way already
+        for _ in range(3):
             until_s = [term.lease.until_s for _, term in others]
             while not all(term.lease.until_s > then for (_, term), then in zip(others, until_s, strict=True)):
                 await asyncio.sleep(0.01)
-        assert 1 <= len(written) <= 9, "each of 20 leases was renewed three times"
+        assert 2 <= len(written) <= 9
         assert all(path.startswith(f"{world.root}/beats/a-") for path in written)
         for election, _ in others:
             await election.close()

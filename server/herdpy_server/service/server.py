@@ -111,6 +111,7 @@ LOADS, LOGS, BACKUPS = "herdpy.v1.Loads", "herdpy.v1.Logs", "herdpy.v1.Backups"
 SERVICES = (ADMIN, BACKUPS, LOADS, LOGS, PARTITIONS, SNAPSHOTS)
 _THREADS = 4
 _LAST_PATIENCE_S = 0.5  # for callers to take the error that ends their call
+_TRANSPORTS_S = 3.0  # for gRPC to send what ended the last calls, before their connections are broken
 _KEEPALIVE_MS = 30_000
 _LEAST_PING_MS = 10_000  # clients may ping as often
 
@@ -313,7 +314,7 @@ class GrpcServer:
         idle = asyncio.ensure_future(self._gate.idle.wait())
         try:
             await asyncio.wait({stopping, idle}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({stopping}, timeout=_LAST_PATIENCE_S)
+            await asyncio.wait({stopping}, timeout=_TRANSPORTS_S)
             if self._gate.idle.is_set():
                 await server.stop(None)
             await stopping

@@ -1,6 +1,7 @@
 """How a process that a server has started behaves: it stands back behind the server.
 
-Below everything: workers, publishing and backups use it. ``line_to`` is the server's end of the line to one.
+Below everything: workers, publishing and backups use it. ``line_to`` is the server's end of the line to one,
+``heard_line`` takes what it says.
 """
 
 from __future__ import annotations
@@ -45,3 +46,25 @@ async def line_to(process: subprocess.Popen[bytes], longest_bytes: int = _LINE_B
     finally:
         feed.close()
         output.close()
+
+
+class SilentChildError(Exception):
+    """A process has said nothing for too long."""
+
+
+class ChildEndedError(Exception):
+    """A process ended in the middle of the conversation; the message has its exit status."""
+
+
+async def heard_line(
+    process: subprocess.Popen[bytes], output: asyncio.StreamReader, patience_s: float
+) -> bytes:
+    """The next line of a process. Raises SilentChildError, ChildEndedError."""
+    try:
+        async with asyncio.timeout(patience_s):
+            line = await output.readline()
+    except TimeoutError:
+        raise SilentChildError from None
+    if not line.endswith(b"\n"):
+        raise ChildEndedError(f"status {await asyncio.to_thread(process.wait)}")
+    return line

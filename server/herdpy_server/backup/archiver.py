@@ -42,7 +42,7 @@ from herdpy_server.backup.archiver_messages import (
     encode,
     from_archiver,
 )
-from herdpy_server.child_process import Line, line_to
+from herdpy_server.child_process import ChildEndedError, Line, SilentChildError, heard_line, line_to
 
 logger = logging.getLogger("herdpy.archive")
 
@@ -483,13 +483,11 @@ class _Child:
 
     async def hear(self) -> FromArchiver:
         try:
-            async with asyncio.timeout(STALLED_AFTER_S):
-                line = await self._output.readline()
-        except TimeoutError:
+            line = await heard_line(self._process, self._output, STALLED_AFTER_S)
+        except SilentChildError:
             raise _ChildEndedError(f"nothing was written for {STALLED_AFTER_S:g} s") from None
-        if not line.endswith(b"\n"):
-            status = await asyncio.to_thread(self._process.wait)
-            raise _ChildEndedError(f"the archiving process ended (status {status})")
+        except ChildEndedError as error:
+            raise _ChildEndedError(f"the archiving process ended ({error})") from None
         message: FromArchiver = from_archiver.decode(line)
         return message
 

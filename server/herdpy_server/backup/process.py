@@ -25,7 +25,7 @@ from herdpy_server.backup.messages import (
     encode,
     from_child,
 )
-from herdpy_server.child_process import Line, line_to
+from herdpy_server.child_process import ChildEndedError, Line, SilentChildError, heard_line, line_to
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.backup")
@@ -76,15 +76,13 @@ async def _heard(
     patience_s = STALLED_AFTER_S + (_LARGEST_STEP_BYTES / order.rate_bytes if order.rate_bytes else 0.0)
     while True:
         try:
-            async with asyncio.timeout(patience_s):
-                line = await output.readline()
-        except TimeoutError:
+            line = await heard_line(process, output, patience_s)
+        except SilentChildError:
             raise SqlError(
                 "58030", f"nothing was written to the repository for {patience_s:g} s", hint="Is it there?"
             ) from None
-        if not line.endswith(b"\n"):
-            status = await asyncio.to_thread(process.wait)
-            raise SqlError("58000", f"the process of the backup ended before it was done (status {status})")
+        except ChildEndedError as error:
+            raise SqlError("58000", f"the process of the backup ended before it was done ({error})") from None
         match from_child.decode(line):
             case MakingProgress() as progress:
                 report(progress)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from herdpy.log.lsn import LSN
 from herdpy.log.published import Dated, Retention, SnapshotRef, choose
-from herdpy_server.child_process import Line, line_to
+from herdpy_server.child_process import ChildEndedError, Line, SilentChildError, heard_line, line_to
 from herdpy_server.publishing.messages import (
     At,
     Failed,
@@ -127,15 +127,13 @@ async def _conversation(
     held: LSN | None = None
     while True:
         try:
-            async with asyncio.timeout(STALLED_AFTER_S):
-                line = await output.readline()
-        except TimeoutError:
+            line = await heard_line(process, output, STALLED_AFTER_S)
+        except SilentChildError:
             raise SqlError(
                 "58030", f"nothing was written to {order.url} for {STALLED_AFTER_S:g} s", hint="Is it there?"
             ) from None
-        if not line.endswith(b"\n"):
-            status = await asyncio.to_thread(process.wait)
-            raise SqlError("58000", f"the publishing process ended before it was done (status {status})")
+        except ChildEndedError as error:
+            raise SqlError("58000", f"the publishing process ended before it was done ({error})") from None
         answer: At | Stay | None = None
         match from_child.decode(line):
             case Holds(lsn, rows):

@@ -18,7 +18,6 @@ from herdpy_server.roles.passwords import without_passwords
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.sessions.identity import Identity
 from herdpy_server.sessions.lock_rows import wait_event
-from herdpy_server.sessions.statement_table import query_id_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
@@ -99,8 +98,7 @@ class SessionEntry:
             event,
             self.database,
             0 if transaction is None else transaction.workspace.record_count,
-            transaction.xid or None if transaction is not None else None,
-            query_id_of(session.text, session.catalog) if session.text else None,
+            None if transaction is None else transaction.xid or None,
             self.tls,
         )
 

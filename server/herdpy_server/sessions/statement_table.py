@@ -41,7 +41,7 @@ class StatementEntry:
         calls, errors: runs that ended well, and the others; ``rows`` were returned or changed.
         total_s, squares, least_s, most_s: of runs that ended well: sum, sum of squares, the least, the most.
         failed_s: of the runs that failed.
-        lock_s, log_s, worker_s: of all runs, the time spent waiting: for locks and memory, for the log
+        lock_s, log_s, worker_s: of all runs, the time spent waiting: for locks, for the log
             (room in it, and what was written or read to be durable), for a worker process.
         columnar: how many runs the columnar engine had a part in.
         plan: lines of EXPLAIN of the first run whose plan was known, or of the newest slow one; "" for none.

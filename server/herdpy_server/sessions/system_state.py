@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.advisory import AdvisoryLocks
 from herdpy_server.sessions.lock_rows import LockOwners, blockers, lock_rows
-from herdpy_server.sessions.statement_table import refused_reset
+from herdpy_server.sessions.statement_table import query_id_of, refused_reset
 from herdpy_server.store import NoLocks, Workspace
 from herdpy_server.tablespace.cluster import Facts, flashback_row, ledger_rows, limit_rows
 from herdpy_sql.errors import SqlError
@@ -88,10 +88,20 @@ class SessionState:
             facts = alone(self._session.tablespace, self._session.identity.database)
         return facts.get(name, ())
 
+    def _sessions(self) -> list[TransactionBlock]:
+        """The directory's, or this session alone."""
+        directory = self._session.directory
+        return [self._session] if directory is None else list(directory.sessions())
+
+    def _query_ids(self) -> Iterator[Mapping[str, Any]]:
+        """Of the newest statement of each session, as pg_stat_statements has it."""
+        for one in self._sessions():
+            if one.text:
+                yield {"pid": one.identity.pid, "query_id": query_id_of(one.text, one.catalog)}
+
     def _owners(self) -> Iterator[tuple[str, LockOwners]]:
         """The locks of each tablespace that there are sessions of, and its name."""
-        directory = self._session.directory
-        sessions = [self._session] if directory is None else list(directory.sessions())
+        sessions = self._sessions()
         seen = set()
         for one in sessions:
             if id(one.tablespace) not in seen:
@@ -231,6 +241,7 @@ class SessionState:
 _NOW: Mapping[str, Callable[[SessionState], Iterable[Mapping[str, Any]]]] = {
     "sequences": SessionState._sequences,
     "locks": SessionState._locks,
+    "query ids": SessionState._query_ids,
     "blockers": SessionState._blockers,
     "table counts": SessionState._table_counts,
     "sizes": SessionState._sizes,

@@ -103,7 +103,7 @@ class StatementWaits:
             session was closed, when the statement shall end.
         advisory: the session's advisory locks; None before the first.
         is_closed: the session has ended, or is about to.
-        lock_s, log_s, worker_s: how long its statements have waited in all: for locks and memory, for the log
+        lock_s, log_s, worker_s: how long its statements have waited in all: for locks, for the log
             (room in it, and what they wrote or read to be durable), for a worker process.
         questions: how many the columnar engine got. ``changes``: rises whenever one of these numbers does.
         log_since_s: since when the running statement waits for the log, by ``perf_counter``; 0.0: not at all.
@@ -255,20 +255,19 @@ class StatementWaits:
 
     async def room(self) -> None:
         """Wait, before writing, until there is memory for it, and room in the log."""
-        began_s = perf_counter()
-        try:
-            while self._tablespace.is_full:
-                await self.until(self._tablespace.room())
-        finally:
-            self.log_s += perf_counter() - began_s
-            self.changes += 1
+        while self._tablespace.is_full:
+            await self._until_room(self._tablespace.room())
 
     async def log_room(self) -> None:
         """Wait until the log takes a commit; in the same turn it takes one. Errors end the waiting."""
+        while self._tablespace.log.is_full:
+            await self._until_room(self._tablespace.log_room())
+
+    async def _until_room(self, wait: Wait[None]) -> None:
+        """Wait for room in the log or in memory, and count the time as the log's."""
         began_s = perf_counter()
         try:
-            while self._tablespace.log.is_full:
-                await self.until(self._tablespace.log_room())
+            await self.until(wait)
         finally:
             self.log_s += perf_counter() - began_s
             self.changes += 1

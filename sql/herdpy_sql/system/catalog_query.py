@@ -93,6 +93,7 @@ _COUNTING = frozenset(f"pg_stat_get_{name}" for name in COUNTED)
 _OF_RELATIONS = {
     "database counts": "pg_stat_database",
     "locks": "pg_locks",
+    "query ids": "pg_stat_activity",
     "statements": "pg_stat_statements",
     "statements info": "pg_stat_statements_info",
 }

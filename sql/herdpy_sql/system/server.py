@@ -164,6 +164,7 @@ def _cursors(context: Context) -> Rows:
 @rows_of("pg_catalog", "pg_stat_activity")
 def _activity(context: Context) -> Rows:
     ids = context.role_oids()
+    query_ids = {row["pid"]: row["query_id"] for row in context.state.facts("query ids")}
     for one in context.activity():
         yield {
             "datid": context.database_oid(one.database),
@@ -182,7 +183,7 @@ def _activity(context: Context) -> Rows:
             "wait_event": one.wait_event,
             "state": one.state,
             "backend_xid": one.xid,
-            "query_id": one.query_id,
+            "query_id": None if one.query == HIDDEN else query_ids.get(one.pid),
             "query": one.query,
             "backend_type": "client backend",
         }

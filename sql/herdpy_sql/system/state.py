@@ -68,7 +68,7 @@ class Activity(NamedTuple):
     """A session, for ``pg_stat_activity``; times are microseconds since 1970 UTC, None for never.
 
     ``database`` None is that of the session that asks; ``changes`` are those of its open transaction, whose
-    number ``xid`` is, if a query over locks has given it one. ``query_id`` is that of pg_stat_statements.
+    number ``xid`` is, if a query over locks has given it one.
     """
 
     pid: int
@@ -87,7 +87,6 @@ class Activity(NamedTuple):
     database: str | None = None
     changes: int = 0
     xid: int | None = None
-    query_id: int | None = None
     tls: TlsUse | None = None
 
 

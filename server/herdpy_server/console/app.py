@@ -255,12 +255,18 @@ class Console:
     def _logged_in(
         self, request: Request, user: str, database: str, evidence: Evidence, proof: str, target: str
     ) -> Response:
-        """The answer to a proof. The id is a new one: nobody can have given it to the browser."""
+        """The answer to a proof."""
+        answer = RedirectResponse(target, 303)
+        self._begin(request, answer, user, database, evidence, proof)
+        return answer
+
+    def _begin(
+        self, request: Request, answer: Response, user: str, database: str, evidence: Evidence, proof: str
+    ) -> None:
+        """Begin a login with an answer. The id is a new one: nobody can have given it to the browser."""
         self.logins.end(request.cookies.get(_cookie_name(request), ""))
         ident, _login = self.logins.begin(user, database, evidence, proof)
-        answer = RedirectResponse(target, 303)
         self._set_cookie(request, answer, ident)
-        return answer
 
     # By a provider of identities.
 
@@ -301,10 +307,8 @@ class Console:
             proof = self._authentication.admit_named(visitor, user, database)
         except SqlError as error:
             return self._show_login(request, status_of(error), error=error)
-        self.logins.end(request.cookies.get(_cookie_name(request), ""))
-        ident, _login = self.logins.begin(user, database, "oidc", proof)
         answer = self._bare("hop.html", target=target)  # a redirect would be the other site's still
-        self._set_cookie(request, answer, ident)
+        self._begin(request, answer, user, database, "oidc", proof)
         answer.delete_cookie(_oidc_cookie(request), path=f"{ROOT}/login", httponly=True, samesite="lax")
         return answer
 

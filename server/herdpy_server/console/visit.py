@@ -47,6 +47,24 @@ class PageRoute:
     method: Literal["GET", "POST"] = "GET"
 
 
+def live_routes(
+    path: str, template: str, state: Callable[[Visit], Awaitable[Mapping[str, Any]]]
+) -> tuple[PageRoute, PageRoute]:
+    """A page that lives: the whole of it, and below ``path/live`` the part that it loads again and again.
+
+    Args:
+        template: of the whole; that of the part has ``_live`` behind its name. state: the values of both.
+    """
+
+    async def show(visit: Visit) -> Response:
+        return visit.show(f"{template}.html", **await state(visit))
+
+    async def live(visit: Visit) -> Response:
+        return visit.fragment(f"{template}_live.html", **await state(visit))
+
+    return PageRoute(path, show), PageRoute(f"{path}/live", live)
+
+
 @dataclass(frozen=True, slots=True)
 class ConsolePage:
     """One entry of the navigation.

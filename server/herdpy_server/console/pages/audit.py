@@ -8,24 +8,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, live_routes
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-
     from herdpy_server.console.visit import Visit
 
 _MAX_LINES = 300
 _CHUNK_BYTES = 256 << 10
 _MAX_READ_BYTES = 16 << 20
-
-
-async def _show(visit: Visit) -> Response:
-    return visit.show("audit.html", **await _state(visit))
-
-
-async def _live(visit: Visit) -> Response:
-    return visit.fragment("audit_live.html", **await _state(visit))
 
 
 async def _state(visit: Visit) -> dict[str, Any]:
@@ -96,6 +86,6 @@ PAGE = ConsolePage(
     "audit",
     "Audit log",
     "Secure",
-    [PageRoute("audit", _show), PageRoute("audit/live", _live)],
+    [*live_routes("audit", "audit", _state)],
     superusers=True,
 )

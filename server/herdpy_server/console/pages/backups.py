@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.log.place import without_userinfo
 from herdpy_server.backup.messages import MakingProgress
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, PageRoute, live_routes
 from herdpy_server.process.archive import backup_defaults
 from herdpy_server.serving.backups import BackupRequest
 from herdpy_sql.errors import SqlError
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 _BACKUPS = "SELECT * FROM herdpy.backups ORDER BY begun DESC, tablespace"
 _ARCHIVE = "SELECT * FROM herdpy.archive ORDER BY tablespace"
 _SCOPES: dict[str, Scope] = {"any": "any", "full": "full", "increment": "increment"}
-
-
-async def _show(visit: Visit) -> Response:
-    return visit.show("backups.html", **await _state(visit))
-
-
-async def _live(visit: Visit) -> Response:
-    return visit.fragment("backups_live.html", **await _state(visit))
 
 
 async def _state(visit: Visit) -> dict[str, Any]:
@@ -85,8 +77,7 @@ PAGE = ConsolePage(
     "Backups",
     "Operate",
     [
-        PageRoute("backups", _show),
-        PageRoute("backups/live", _live),
+        *live_routes("backups", "backups", _state),
         PageRoute("backups/make", _make, "POST"),
     ],
 )

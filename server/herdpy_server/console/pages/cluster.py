@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.console.cluster_picture import draw
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, live_routes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from starlette.responses import Response
 
     from herdpy_server.console.visit import Visit
 
@@ -25,14 +23,6 @@ _QUERIES = {
     "archive": "SELECT * FROM herdpy.archive ORDER BY tablespace",
 }
 _MAX_ROWS = 5000
-
-
-async def _show(visit: Visit) -> Response:
-    return visit.show("cluster.html", **await _state(visit))
-
-
-async def _live(visit: Visit) -> Response:
-    return visit.fragment("cluster_live.html", **await _state(visit))
 
 
 async def _state(visit: Visit) -> dict[str, Any]:
@@ -100,6 +90,4 @@ def _facts(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-PAGE = ConsolePage(
-    "cluster", "Cluster", "Operate", [PageRoute("cluster", _show), PageRoute("cluster/live", _live)]
-)
+PAGE = ConsolePage("cluster", "Cluster", "Operate", [*live_routes("cluster", "cluster", _state)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from herdpy_server.console.drill_runs import MAX_SECONDS, DrillRuns
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, PageRoute, live_routes
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -40,16 +40,8 @@ async def _live(visit: Visit) -> Response:
     return visit.fragment("drills_live.html", runs=await asyncio.to_thread(_runs(visit).runs))
 
 
-async def _one(visit: Visit) -> Response:
-    return visit.show("drill.html", run=await _found(visit))
-
-
-async def _one_live(visit: Visit) -> Response:
-    return visit.fragment("drill_live.html", run=await _found(visit))
-
-
-async def _found(visit: Visit) -> Any:
-    return await asyncio.to_thread(_runs(visit).find, visit.argument("run"))
+async def _one(visit: Visit) -> dict[str, Any]:
+    return {"run": await asyncio.to_thread(_runs(visit).find, visit.argument("run"))}
 
 
 async def _wish(visit: Visit, given: Mapping[str, str]) -> tuple[str, int, int | None]:
@@ -121,8 +113,7 @@ PAGE = ConsolePage(
     [
         PageRoute("drills", _show),
         PageRoute("drills/live", _live),
-        PageRoute("drills/run", _one),
-        PageRoute("drills/run/live", _one_live),
+        *live_routes("drills/run", "drill", _one),
         PageRoute("drills/confirm", _confirm),
         PageRoute("drills/picture", _picture),
         PageRoute("drills/report", _report),

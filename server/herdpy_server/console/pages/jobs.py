@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, PageRoute, live_routes
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -12,14 +12,8 @@ if TYPE_CHECKING:
     from herdpy_server.console.visit import Visit
 
 
-async def _show(visit: Visit) -> Response:
-    return visit.show("jobs.html", jobs=visit.jobs.of(visit.login.user, is_superuser=visit.is_superuser))
-
-
-async def _live(visit: Visit) -> Response:
-    return visit.fragment(
-        "jobs_live.html", jobs=visit.jobs.of(visit.login.user, is_superuser=visit.is_superuser)
-    )
+async def _state(visit: Visit) -> dict[str, Any]:
+    return {"jobs": visit.jobs.of(visit.login.user, is_superuser=visit.is_superuser)}
 
 
 async def _cancel(visit: Visit) -> Response:
@@ -36,8 +30,7 @@ PAGE = ConsolePage(
     "Jobs",
     "Operate",
     [
-        PageRoute("jobs", _show),
-        PageRoute("jobs/live", _live),
+        *live_routes("jobs", "jobs", _state),
         PageRoute("jobs/cancel", _cancel, "POST"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from herdpy.wait_tree import WaitLine, wait_tree
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, PageRoute, live_routes
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -32,14 +32,6 @@ _ACTS = {
     "sessions/cancel": ("SELECT pg_cancel_backend($1::int4) AS done", "is cancelled"),
     "sessions/terminate": ("SELECT pg_terminate_backend($1::int4) AS done", "is ended"),
 }
-
-
-async def _show(visit: Visit) -> Response:
-    return visit.show("sessions.html", **await _state(visit))
-
-
-async def _live(visit: Visit) -> Response:
-    return visit.fragment("sessions_live.html", **await _state(visit))
 
 
 async def _state(visit: Visit) -> dict[str, Any]:
@@ -80,8 +72,7 @@ PAGE = ConsolePage(
     "Sessions",
     "Operate",
     [
-        PageRoute("sessions", _show),
-        PageRoute("sessions/live", _live),
+        *live_routes("sessions", "sessions", _state),
         PageRoute("sessions/cancel", _act, "POST"),
         PageRoute("sessions/terminate", _act, "POST"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from herdpy_server.console.visit import ConsolePage, PageRoute
+from herdpy_server.console.visit import ConsolePage, PageRoute, live_routes
 from herdpy_sql.errors import SqlError
 from herdpy_sql.quoting import quote_ident
 
@@ -24,14 +24,6 @@ _TABLESPACES = "SELECT * FROM herdpy.tablespaces ORDER BY name"
 _REPLICAS = "SELECT * FROM herdpy.replicas ORDER BY tablespace, node"
 _NODES = "SELECT * FROM herdpy.nodes ORDER BY node"
 _CHECK_S = 3600.0
-
-
-async def _show(visit: Visit) -> Response:
-    return visit.show("tablespaces.html", **await _state(visit))
-
-
-async def _live(visit: Visit) -> Response:
-    return visit.fragment("tablespaces_live.html", **await _state(visit))
 
 
 async def _state(visit: Visit) -> dict[str, Any]:
@@ -144,8 +136,7 @@ PAGE = ConsolePage(
     "Tablespaces",
     "Operate",
     [
-        PageRoute("tablespaces", _show),
-        PageRoute("tablespaces/live", _live),
+        *live_routes("tablespaces", "tablespaces", _state),
         PageRoute("tablespaces/confirm", _confirm),
         PageRoute("tablespaces/act", _act, "POST"),
         PageRoute("tablespaces/create", _create, "POST"),

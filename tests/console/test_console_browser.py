@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.console.browsing import log_in
+
 
 def test_a_role_logs_in_by_keyboard_and_skips_to_the_content(console_url, tab):
     tab.open(f"{console_url}login")
-    tab.tab_to("Role")
-    tab.type("ann")
-    tab.press("Tab")
-    tab.type("of ann")
-    with tab.loading():
-        tab.press("Enter")
+    log_in(tab)
     assert tab.address == "/console/cluster"
     tab.press("Tab")
     assert tab.focus == "Skip to the content"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.console.browsing import log_in
 from tests.support.chromium import CONTROL, Tab
 from tests.support.server_process import RunningServer
 
@@ -216,12 +217,7 @@ def test_texts_of_others_statements_are_not_shown(console_server, console_url, t
         with console_server.connect(user=user, dbname="herdpy") as connection:
             connection.execute(text)
     tab.open(f"{console_url}login?next=/console/statements?order=calls")
-    tab.tab_to("Role")
-    tab.type("ann")
-    tab.press("Tab")
-    tab.type("of ann")
-    with tab.loading():
-        tab.press("Enter")
+    log_in(tab)
     assert "ann_column" in tab.text
     assert "boss_column" not in tab.text
     tab.open(f"{console_url}sql")

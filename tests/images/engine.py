@@ -19,7 +19,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,22 @@ def engine() -> Iterator[Engine]:
 
 
 # Images.
+
+
+def await_green(status: Callable[[], tuple[int, dict[str, Any]]], replicas: int) -> None:
+    """Until `herdpy status` finds nothing wrong with so many replicas.
+
+    Args:
+        status: calls it; its exit code and its document.
+    """
+    seen: list[tuple[int, dict[str, Any]]] = []
+
+    def green() -> bool:
+        seen.append(status())
+        code, found = seen[-1]
+        return code == 0 and len(found["tablespaces"][0]["replicas"]) == replicas
+
+    assert await_until(green, PATIENCE_S), seen[-1]
 
 
 def build_images(engine: Engine, scratch: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from herdpy.testing.process import PortReservation, await_until
-from tests.images.engine import COMPOSE, PATIENCE_S, ROOT, missing
+from tests.images.engine import COMPOSE, PATIENCE_S, ROOT, await_green, missing
 from tests.tablespaces.test_tablespaces_moving import Writer
 
 pytestmark = [
@@ -134,14 +134,7 @@ class ComposedCluster:
 
     def await_green(self):
         """Until `herdpy status` finds nothing wrong with three replicas."""
-        seen = []
-
-        def green():
-            seen.append(self.status())
-            code, found = seen[-1]
-            return code == 0 and len(found["tablespaces"][0]["replicas"]) == len(SERVERS)
-
-        assert await_until(green, PATIENCE_S), seen[-1]
+        await_green(self.status, len(SERVERS))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from herdpy.cli.app import app
 from herdpy_server.config import load
 from herdpy_server.config.fields import all_settings
 from tests.dev.test_dev_conf import properties
+from tests.images.manifests import manifest_objects
 from tools.make_manifests import CHART, COPIES, MANIFESTS
 
 ROOT = Path(__file__).parents[2]
@@ -30,14 +31,7 @@ DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 @pytest.fixture(scope="module")
 def objects():
     """Every object of the manifests by kind and name."""
-    found = {}
-    for path in MANIFESTS.glob("*.yaml"):
-        if path.name not in {"values.yaml", "kustomization.yaml"}:
-            for one in yaml.safe_load_all(path.read_text()):
-                key = (one["kind"], one["metadata"]["name"])
-                assert key not in found
-                found[key] = one
-    return found
+    return manifest_objects()
 
 
 def pods(objects):

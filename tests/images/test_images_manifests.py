@@ -7,13 +7,12 @@ import threading
 
 import psycopg
 import pytest
-import yaml
 
 from herdpy.testing.process import await_until
-from tests.images.engine import PATIENCE_S, missing
+from tests.images.engine import PATIENCE_S, await_green, missing
+from tests.images.manifests import manifest_objects
 from tests.images.pods import PodCluster
 from tests.tablespaces.test_tablespaces_moving import Writer
-from tools.make_manifests import MANIFESTS
 
 pytestmark = [
     pytest.mark.soak,
@@ -29,11 +28,7 @@ WRITERS = 3
 @pytest.fixture(scope="module")
 def objects():
     """The manifests by kind and name, with the tag of the tests' image."""
-    found = {}
-    for path in MANIFESTS.glob("*.yaml"):
-        if path.name not in {"values.yaml", "kustomization.yaml"}:
-            for one in yaml.safe_load_all(path.read_text()):
-                found[one["kind"], one["metadata"]["name"]] = one
+    found = manifest_objects()
     (server,) = found["StatefulSet", "herdpy"]["spec"]["template"]["spec"]["containers"]
     server["image"] = "localhost/herdpy:latest"
     return found
@@ -63,14 +58,7 @@ class HerdPyPods(PodCluster):
 
     def await_green(self):
         """Until it finds nothing wrong with three replicas."""
-        seen = []
-
-        def green():
-            seen.append(self.status())
-            code, found = seen[-1]
-            return code == 0 and len(found["tablespaces"][0]["replicas"]) == len(SERVERS)
-
-        assert await_until(green, PATIENCE_S), seen[-1]
+        await_green(self.status, len(SERVERS))
 
     def leader(self):
         return self.status()[1]["tablespaces"][0]["leader"]

@@ -18,6 +18,7 @@ from herdpy.rpc import (
     partitions_pb2_grpc,
     snapshots_pb2_grpc,
 )
+from tests.support.server_process import RunningServer
 
 TIMEOUT_S = 60.0
 
@@ -50,6 +51,13 @@ def logs(channel: grpc.Channel) -> Any:
 def backups(channel: grpc.Channel) -> Any:
     """A stub."""
     return backups_pb2_grpc.BackupsStub(channel)
+
+
+def run(server: RunningServer, *statements: str) -> None:
+    """Run statements by SQL, as the first role."""
+    with server.connect(user="herdpy", autocommit=True) as connection:
+        for text in statements:
+            connection.execute(text)
 
 
 def basic(user: str, password: str = "") -> tuple[tuple[str, str], ...]:

@@ -19,7 +19,7 @@ from herdpy.backup.repository import Repository, new_key_file, read_key
 from herdpy.cli.app import app
 from herdpy.rpc import backups_pb2
 from herdpy_server.service.backups import MAX_BACKUPS
-from tests.service.calls import TIMEOUT_S, backups, basic, refused
+from tests.service.calls import TIMEOUT_S, backups, basic, refused, run
 from tests.support.backups import put_together
 from tests.support.server_process import RunningServer
 
@@ -52,12 +52,6 @@ def server(folder: Path) -> Iterator[RunningServer]:
     run(running, "CREATE ROLE copier LOGIN REPLICATION PASSWORD 'x'")
     yield running
     running.close()
-
-
-def run(server: RunningServer, *statements: str) -> None:
-    with server.connect(user="herdpy", autocommit=True) as connection:
-        for text in statements:
-            connection.execute(text)
 
 
 def make(channel: grpc.Channel, **request: Any) -> Any:

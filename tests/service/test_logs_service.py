@@ -13,7 +13,7 @@ import pytest
 from herdpy.log.lsn import LSN
 from herdpy.log.published import load, snapshots
 from herdpy.rpc import admin_pb2, common_pb2, logs_pb2
-from tests.service.calls import TIMEOUT_S, admin, basic, logs, refused
+from tests.service.calls import TIMEOUT_S, admin, basic, logs, refused, run
 from tests.support.server_process import RunningServer
 
 Lease = logs_pb2.LeaseLogRequest
@@ -39,12 +39,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Iterator[Ru
     running.wait_for("snapshot published")  # the first one, as nothing was published before
     yield running
     running.close()
-
-
-def run(server: RunningServer, *statements: str) -> None:
-    with server.connect(user="herdpy", autocommit=True) as connection:
-        for text in statements:
-            connection.execute(text)
 
 
 def lsn(told: Any) -> LSN:

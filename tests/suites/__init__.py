@@ -1,0 +1,1 @@
+"""Other people's suites, as a measure of how far HerdPy is PostgreSQL."""

@@ -1,0 +1,46 @@
+"""Differences that follow from earlier refusals are kept apart from those that do not."""
+
+from __future__ import annotations
+
+from tests.suites.consequences import following
+
+
+def followed(*statements: tuple[str, str]) -> list[str]:
+    """The statements whose differences follow from earlier ones."""
+    records = [{"category": category, "text": text} for category, text in statements]
+    return [text for (_, text), one in zip(statements, following(records), strict=True) if one]
+
+
+def test_rows_of_a_table_whose_trigger_was_refused():
+    assert followed(
+        ("rows", "SELECT * FROM t"),
+        ("refused", "CREATE TRIGGER g BEFORE INSERT ON t EXECUTE FUNCTION f()"),
+        ("rows", "SELECT a, b FROM T"),
+        ("rows", "SELECT * FROM u"),
+        ("missing", "INSERT INTO t VALUES (1)"),
+        ("rows", "SELECT 't'"),
+    ) == ["SELECT a, b FROM T", "INSERT INTO t VALUES (1)"]
+
+
+def test_changes_that_read_a_suspect_make_suspects():
+    assert followed(
+        ("refused", "ALTER TABLE a ALTER COLUMN b TYPE int USING f(b)"),
+        ("same", "CREATE TABLE c AS SELECT * FROM a"),
+        ("same", "SELECT * FROM a, d"),
+        ("rows", "SELECT * FROM c"),
+        ("rows", "SELECT * FROM d"),
+    ) == ["SELECT * FROM c"]
+
+
+def test_queries_that_are_refused_change_nothing():
+    assert followed(("refused", "SELECT * FROM t"), ("rows", "TABLE t")) == []
+
+
+def test_the_end_of_a_block_with_an_error():
+    assert followed(
+        ("same", "BEGIN"),
+        ("refused", "SELECT f()"),
+        ("rows", "COMMIT"),
+        ("same", "BEGIN"),
+        ("rows", "COMMIT"),
+    ) == ["COMMIT"]

@@ -8,6 +8,7 @@ DESIGN.md for how an append passes down from here.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import random
 import time
@@ -117,7 +118,10 @@ class ClientParts:
             raise
         store = LedgerStore(znodes, root, layout, rng=rng)
         pool = BookiePool(settings, registry.address, metrics, rng)
-        return cls(settings, store, registry, pool, Placement(registry, rng, settings), check_open)
+        placement = Placement(registry, rng, settings)
+        registry.on_registration(pool.registered)
+        registry.on_registration(placement.registered)
+        return cls(settings, store, registry, pool, placement, check_open)
 
     def close(self) -> None:
         """End the connections to bookies, and watch them no more."""
@@ -156,7 +160,7 @@ class ClientParts:
         digest: DigestType | None,
         *,
         recover: bool,
-        known_entry_id: int,
+        known_entry_id: int | asyncio.Future[int],
         accept_loss: bool,
     ) -> LedgerReader:
         """A reader of a ledger, which is recovered first if that is asked for.
@@ -358,7 +362,7 @@ class BookKeeper:
         recover: bool = False,
         digest: DigestType | None = None,
         *,
-        known_entry_id: int = NO_ENTRY,
+        known_entry_id: int | asyncio.Future[int] = NO_ENTRY,
         accept_loss: bool = False,
     ) -> LedgerReader:
         """Open a ledger for reading.
@@ -369,7 +373,8 @@ class BookKeeper:
                 Without it an open ledger stays open, and is read up to its last add confirmed.
             digest: insist on this type; None takes what the ledger has.
             known_entry_id: with ``recover``: an entry that certainly was confirmed, because somebody has
-                it; the ledger is not closed below it. -1: none is known.
+                it; the ledger is not closed below it. -1: none is known. A future is awaited once the end
+                is found, so it may become known meanwhile.
             accept_loss: with ``recover``: also believe bookies whose disks are newer than the ledger that
                 they have nothing of it. What they had is lost then: a person has to decide that.
 
@@ -534,4 +539,9 @@ def _zookeeper(hosts: str, settings: ClientSettings) -> Znodes:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
         raise ImportError(f"kazoo is not installed: {install_line('bookkeeper')}", name=error.name) from error
-    return KazooZnodes(hosts, settings.zookeeper_timeout_s, access=settings.zookeeper_access)
+    return KazooZnodes(
+        hosts,
+        settings.zookeeper_timeout_s,
+        start_timeout_s=settings.zookeeper_patience_s,
+        access=settings.zookeeper_access,
+    )

@@ -109,6 +109,11 @@ class Placement:
             )
         self._quarantined[bookie_id] = self._now() + self._quarantine_s
 
+    def registered(self, bookie_id: str) -> None:
+        """A bookie has registered: it has started anew, and what failed before says nothing of it now."""
+        if self._quarantined.pop(bookie_id, None) is not None:
+            _log.info("bookie registered again", extra={"bookie": bookie_id})
+
     def quarantined(self) -> frozenset[str]:
         """The bookies that are avoided now."""
         now = self._now()

@@ -48,7 +48,7 @@ class AuthProvider(Protocol):
 FRAME_RESERVE_BYTES = 1024
 """Room in a frame for what surrounds an entry: its digest (at most 20 B), the request's header and key."""
 
-_OPTIONAL = ("tail_interval_s", "explicit_lac_interval_s")
+_OPTIONAL = ("zookeeper_patience_s", "tail_interval_s", "explicit_lac_interval_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,11 @@ class ClientSettings:
             (10,000), those that it finds waiting after a pause included.
         read_ahead_bytes, read_ahead_entries: how far a reader reads ahead of its consumer.
         backoff_first_s, backoff_max_s: pause after a failed connection, doubled each time, at most so long.
-        quarantine_s: a bookie that failed a write is avoided for new ensembles for so long.
+            It ends when the bookie registers.
+        quarantine_s: a bookie that failed a write is avoided for new ensembles for so long, or until it
+            registers again.
         zookeeper_timeout_s: the session time-out asked of ZooKeeper.
+        zookeeper_patience_s: how long ``open`` waits for ZooKeeper's first answer; None: as long as that.
         zookeeper_access: whether ZooKeeper is spoken to by TLS, and with which certificates.
         tls: how to speak TLS to bookies (START_TLS); None: in the clear.
         auth: how to authenticate at each bookie; None: not at all.
@@ -103,6 +106,7 @@ class ClientSettings:
     backoff_max_s: float = 2.0
     quarantine_s: float = 60.0
     zookeeper_timeout_s: float = 10.0
+    zookeeper_patience_s: float | None = None
     zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     auth: AuthProvider | None = field(default=None, repr=False)

@@ -246,9 +246,10 @@ class BookieLedgers:
 
 
 async def _entries(log: FollowedLog, after: LSN, upto: LSN) -> AsyncGenerator[LogEntry, None]:
-    async with aclosing(walk(log, after, upto)) as entries:
-        async for _, entry in entries:
-            yield entry
+    async with aclosing(walk(log, after, upto)) as runs:
+        async for run in runs:
+            for _, entry in run:
+                yield entry
 
 
 class _Shared:

@@ -178,6 +178,18 @@ def _head(data: bytes) -> tuple[int, bytes, int, int]:
     return timestamp_us, data[_TRANSACTION.size : at], at + 4, _COUNT.unpack_from(data, at)[0]
 
 
+def records_head(data: bytes) -> tuple[int, bytes, int, int]:
+    """A transaction's commit time in microseconds, its request id, and where how many records begin.
+
+    RecordError: the bytes are none.
+    """
+    if len(data) >= _HEAD_NO_ID.size:
+        timestamp_us, id_size, count = _HEAD_NO_ID.unpack_from(data, 0)
+        if not id_size:
+            return timestamp_us, b"", _HEAD_NO_ID.size, count
+    return _head(data)
+
+
 def transaction_head(data: bytes) -> tuple[int, bytes, bool]:
     """A transaction's commit time in microseconds, its request id, and whether it has records.
 
@@ -232,18 +244,23 @@ WHOLE = FIRST | LAST
 START_CRC = 0
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, init=False)
 class EntryPart:
-    """A transaction's bytes in one entry: all of them, or a stretch of a large one's."""
+    """A transaction's bytes in one entry: all of them, or a stretch of a large one's. It does not change."""
 
     first: bool
     last: bool
     data: bytes
 
+    def __init__(self, first: bool, last: bool, data: bytes) -> None:  # of one frozen it takes thrice as long
+        self.first = first
+        self.last = last
+        self.data = data
 
-@dataclass(slots=True, frozen=True)
+
+@dataclass(slots=True, init=False)
 class EntryHeader:
-    """The fixed head of an entry.
+    """The fixed head of an entry. It does not change.
 
     Attributes:
         lsn: the entry's own position.
@@ -263,13 +280,38 @@ class EntryHeader:
     predecessor_crc: int
     crc: int
 
+    def __init__(
+        self,
+        lsn: LSN,
+        predecessor: LSN,
+        lac: int,
+        parts: int,
+        body_bytes: int,
+        predecessor_crc: int,
+        crc: int,
+    ) -> None:
+        self.lsn = lsn
+        self.predecessor = predecessor
+        self.lac = lac
+        self.parts = parts
+        self.body_bytes = body_bytes
+        self.predecessor_crc = predecessor_crc
+        self.crc = crc
 
-@dataclass(slots=True, frozen=True)
+
+@dataclass(slots=True, init=False)
 class LogEntry:
-    """An entry, decoded and checked against itself; the chain is checked by who reads several."""
+    """An entry, decoded and checked against itself; the chain is checked by readers of several.
+
+    It does not change.
+    """
 
     header: EntryHeader
     parts: tuple[EntryPart, ...]
+
+    def __init__(self, header: EntryHeader, parts: tuple[EntryPart, ...]) -> None:
+        self.header = header
+        self.parts = parts
 
     @property
     def lsn(self) -> LSN:
@@ -345,19 +387,24 @@ def decode_parts(body: bytes, count: int) -> tuple[EntryPart, ...]:
     """The ``count`` parts that fill an entry's body; RecordError when they do not."""
     parts: list[EntryPart] = []
     at, total = 0, len(body)
+    unpack, both = _PART.unpack_from, WHOLE
     for _ in range(count):
         if at + PART_BYTES > total:
             raise RecordError("an entry's body ends in the middle of a part")
-        flags, size = _PART.unpack_from(body, at)
+        flags, size = unpack(body, at)
         at += PART_BYTES
-        if at + size > total or flags & ~WHOLE:
+        end = at + size
+        if end > total or flags > both:
             raise RecordError("a transaction part does not fit its entry")
-        parts.append(EntryPart(bool(flags & FIRST), bool(flags & LAST), body[at : at + size]))
-        at += size
+        if flags == both:
+            parts.append(EntryPart(True, True, body[at:end]))
+        elif flags & LAST or count == 1:
+            parts.append(EntryPart(bool(flags & FIRST), bool(flags & LAST), body[at:end]))
+        else:
+            raise RecordError("a part that is not its transaction's last shares its entry")
+        at = end
     if at != total:
         raise RecordError("bytes follow the last part of an entry")
-    if any(not part.last for part in parts) and len(parts) != 1:
-        raise RecordError("a part that is not its transaction's last shares its entry")
     return tuple(parts)
 
 

@@ -23,6 +23,7 @@ from herdpy.log.records import (
     InsertBatch,
     LoadBatch,
     LoadDone,
+    Notify,
     Record,
     TablesChecksum,
     Update,
@@ -144,6 +145,9 @@ def _detail(record: Record) -> str:
         }
         listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
         return f"load {record.load_id!r}: {listed or 'no rows'}"
+    if isinstance(record, Notify):
+        channel = record.channel.decode("utf-8", "replace")
+        return f"channel {channel!r}, payload of {len(record.payload):,} bytes, from process {record.pid}"
     return ""
 
 

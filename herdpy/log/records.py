@@ -1,7 +1,7 @@
 """The records of the log: one change each, as bytes and back. Below transactions.
 
 First those of tables and their rows, then those of what is no table (objects of the catalog, sequences), then
-those that loads and change feeds brought; ``decode_records`` reads them all.
+those that loads, change feeds and NOTIFY brought; ``decode_records`` reads them all.
 
 A record is framed by its type, the version of its body's layout and the body's length, so that a
 reader can step over what it does not know. Keys and row images are opaque here; ``herdpy.codec``
@@ -10,7 +10,7 @@ makes them. All integers are big-endian. The layouts are in docs/log-format.md, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
@@ -54,6 +54,11 @@ LOAD_BATCH_PART = Struct(">qqQIQ")
 LOAD_BATCH_NUMBER: Final = 21
 _DONE = Struct(">IQQQQ")
 _LOAD_ID_BYTES = 64
+_NOTIFY = Struct(">BBIIB")  # frame, process id, length of the channel
+_NOTIFY_BODY = Struct(">IB")
+NOTIFY_NUMBER: Final = 26
+CHANNEL_BYTES: Final = 63
+"""So long may the name of a channel be."""
 
 
 @dataclass(slots=True)
@@ -497,6 +502,36 @@ class LoadDone:
             raise RecordError(f"a load's id is not UTF-8: {error}") from error
 
 
+@dataclass(slots=True)
+class Notify:
+    """A notification, for sessions that listen when its transaction is applied; it changes nothing.
+
+    Attributes:
+        pid: the process id of the session that sends it.
+        channel, payload: UTF-8; the channel has 1 to 63 bytes.
+    """
+
+    pid: int
+    channel: bytes
+    payload: bytes
+
+    def encode(self) -> bytes:
+        channel = self.channel
+        if not 1 <= len(channel) <= CHANNEL_BYTES:
+            raise RecordError(f"a channel's name has 1 to {CHANNEL_BYTES} bytes, not {len(channel)}")
+        head = _NOTIFY.pack(NOTIFY_NUMBER, 1, 5 + len(channel) + len(self.payload), self.pid, len(channel))
+        return b"%b%b%b" % (head, channel, self.payload)
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> Notify:
+        at_least(start, end, 5)
+        pid, size = _NOTIFY_BODY.unpack_from(data, start)
+        split = start + 5 + size
+        if not 1 <= size <= CHANNEL_BYTES or split > end:
+            raise RecordError("a channel's name is not as long as its record says")
+        return Notify(pid, data[start + 5 : split], data[split:end])
+
+
 Record = (
     CreateTable
     | AlterTable
@@ -516,6 +551,7 @@ Record = (
     | Before
     | LoadBatch
     | LoadDone
+    | Notify
     | TablesChecksum
 )
 
@@ -539,6 +575,7 @@ TYPES: dict[type[Record], int] = {
     Before: 20,
     LoadBatch: LOAD_BATCH_NUMBER,
     LoadDone: 22,
+    Notify: NOTIFY_NUMBER,
 }
 """The number of each in its frame."""
 LAYOUT_VERSION = 1
@@ -547,6 +584,11 @@ _DECODERS: dict[int, Callable[[bytes, int, int], Record]] = {
     number << 8 | LAYOUT_VERSION: kind.decode for kind, number in TYPES.items()
 }
 _LEAST_BODY = {TYPES[Insert]: 8, TYPES[Update]: 12}
+_INSERT: Final = 16
+_UPDATE: Final = 17
+_DELETE: Final = 18
+_LEAST_FRAMED: Final = 14
+"""Bytes of the shortest Insert; a shorter Delete is left to :func:`decode_records`."""
 
 
 def decode_records(data: bytes, start: int, count: int) -> list[Record]:
@@ -577,6 +619,70 @@ def decode_records(data: bytes, start: int, count: int) -> list[Record]:
     if start != total:
         raise RecordError(f"{total - start} bytes follow the last record of a transaction")
     return records
+
+
+class GatheredRows:
+    """Rows of one table as several records leave them.
+
+    Attributes:
+        rows: the new image by key, None for a row that goes.
+        size_bytes: of keys and images in the records, also of those that later ones replace.
+        net: how many more rows there are after them.
+    """
+
+    __slots__ = ("net", "rows", "size_bytes")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes | None] = {}
+        self.size_bytes = 0
+        self.net = 0
+
+
+def gather_rows(data: bytes, start: int, count: int, gathered: Mapping[int, GatheredRows]) -> tuple[int, int]:
+    """Take what the next records of a transaction change, up to ``count`` of them, without decoding each.
+
+    It stops at the first one that is not an Insert, a Delete or an Update under the same key of a table in
+    ``gathered``, or is damaged: :func:`decode_records` says what that is.
+
+    Returns:
+        Where that record begins, and how many are left.
+    """
+    total = len(data)
+    find, table_key, table_keys = gathered.get, _TI.unpack_from, _TII.unpack_from
+    while count and start + _LEAST_FRAMED <= total:
+        kind = data[start]
+        if kind == _UPDATE:
+            if start + _TII.size > total:
+                break
+            _, version, length, table_id, old, size = table_keys(data, start)
+            one = None if old != _UNCHANGED else find(table_id)
+            body = start + _TII.size
+        elif kind == _INSERT:
+            _, version, length, table_id, size = table_key(data, start)
+            one = find(table_id)
+            body = start + _TI.size
+        else:
+            if kind != _DELETE:
+                break
+            _, version, length, table_id = _T.unpack_from(data, start)
+            one = find(table_id)
+            body = start + _T.size
+            size = length - 4
+        end = start + FRAME_BYTES + length
+        split = body + size
+        if one is None or version != LAYOUT_VERSION or not body <= split <= end <= total:
+            break
+        if kind == _DELETE:
+            one.rows[data[body:split]] = None
+            one.net -= 1
+        else:
+            one.rows[data[body:split]] = data[split:end]
+            if kind == _INSERT:
+                one.net += 1
+        one.size_bytes += end - body
+        start = end
+        count -= 1
+    return start, count
 
 
 def decode_record(data: bytes) -> Record:

@@ -7,7 +7,7 @@ attributes a test sets. Time is virtual.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 from herdpy.bookkeeper.bookie import AddReceiver, Bookie, BookiePool
@@ -75,10 +75,10 @@ def length_at(entry_id: int) -> int:
 class FakeBookie:
     """One bookie with one ledger.
 
-    Faults: ``down`` (no connection), ``silent`` (answers nothing until time is out), ``delay_s``,
-    ``refusing`` (an error for every read), ``failing_adds`` (a status for every add),
-    ``ignored_entries`` (adds not answered), ``hint`` (a maxLAC told
-    instead of the true one).
+    Faults: ``down`` (no connection), ``silent`` (answers nothing until time is out), ``is_silent``
+    (others' requests show that already), ``delay_s``, ``refusing`` (an error for every read),
+    ``failing_adds`` (a status for every add), ``ignored_entries`` (adds not answered), ``hint`` (a maxLAC
+    told instead of the true one).
     """
 
     def __init__(self, bookie_id: str) -> None:
@@ -95,6 +95,7 @@ class FakeBookie:
         self.ignored_entries: set[int] = set()
         self.hint: int | None = None
         self.pause_left_s = 0.0
+        self.is_silent = False
         self.asked: list[int] = []
         self.polls = 0
         self.lac_requests = 0
@@ -267,6 +268,10 @@ class FakePool:
     def next_txn(self) -> int:
         self._txn += 1
         return self._txn
+
+    async def await_any(self, bookie_ids: Collection[str], limit_s: float) -> None:
+        """None registers."""
+        await asyncio.sleep(limit_s)
 
 
 class FakeStore:

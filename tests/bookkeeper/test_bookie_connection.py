@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import struct
 
 import pytest
 
 from herdpy.bookkeeper.bookie import TIMED_OUT, UNAVAILABLE
+from herdpy.bookkeeper.bookie.pending import AwaitedEntry, PendingRequests
 from herdpy.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, TimedOutError
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.protocol import Operation, ReplyStatus
@@ -293,6 +295,42 @@ def test_a_bookie_that_answers_nothing_for_two_time_outs_is_given_up(loop: str) 
             await peer.ended()
 
     run(test, loop)
+
+
+def test_a_bookie_is_silent_from_a_late_answer_until_anything_comes() -> None:
+    async def test() -> None:
+        async with scripted(ClientSettings(speculative_read_s=0.02)) as (server, bookie, pool):
+            held = asyncio.create_task(bookie.long_poll(LEDGER, 0, 1000.0))
+            peer = await server.accept()
+            await peer.request()
+            op = Op(timeout_s=30)
+            send_add(pool, bookie, op)
+            assert not bookie.is_silent
+            request = await peer.request()
+            while not bookie.is_silent:
+                await asyncio.sleep(0.001)
+            peer.reply(request)
+            assert await op.status() == ReplyStatus.EOK
+            assert not bookie.is_silent
+            held.cancel()
+
+    run(test)
+
+
+def test_what_a_bookie_may_hold_is_due_later() -> None:
+    async def test() -> None:
+        pending = PendingRequests()
+        assert pending.oldest_due_s(5.0) == math.inf
+        pending.awaited[1] = held = AwaitedEntry(LEDGER, 0)
+        held.sent_s, held.deadline_s = 10.0, 18.0
+        assert pending.oldest_due_s(5.0) == 13.0
+        pending.awaited[2] = impatient = AwaitedEntry(LEDGER, 0)
+        impatient.sent_s, impatient.deadline_s = 11.0, 12.0
+        assert pending.oldest_due_s(5.0) == 11.0
+        pending.adds[3] = (Op(timeout_s=30), 10.5)
+        assert pending.oldest_due_s(5.0) == 10.5
+
+    run(test)
 
 
 def test_a_bookie_that_answers_something_is_kept() -> None:

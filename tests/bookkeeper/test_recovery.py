@@ -117,6 +117,24 @@ def test_a_last_segment_that_nothing_was_written_to() -> None:
     run(program)
 
 
+def test_an_ensemble_that_took_another_ones_place_meanwhile_is_fenced() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        old = ledger.store.versioned
+        ledger.replace(10, ("b3", "b4", "b5"))
+        ledger.write(10, 12)
+        newest = ledger.store.versioned
+        ledger.store.versioned = old  # what the recoverer has read
+        recovering = ledger.recover()
+        ledger.store.versioned = newest
+        await recovering
+        closed_at(ledger, 12)
+        assert all(ledger.pool.get(member).fenced for member in ("b3", "b4", "b5"))
+
+    run(program)
+
+
 def test_the_writer_is_fenced() -> None:
     async def program() -> None:
         ledger = Ledger()
@@ -136,12 +154,15 @@ def test_a_bookie_that_missed_the_fence_is_fenced_by_the_forward_reads() -> None
         ledger.write(0, 2)
         late, other, third = ledger.holders(3)
         late.down = True
+        other.delay_s = third.delay_s = 0.005
         recovering = asyncio.ensure_future(ledger.recover())
-        while not (other.fenced and third.fenced):
+        while not late.asked:
             await asyncio.sleep(0.0005)
+        await asyncio.sleep(0.0005)
         late.down = False
         await recovering
-        assert late.fenced or 3 not in late.asked
+        assert 3 in late.asked
+        assert late.fenced
         closed_at(ledger, 2)
 
     run(program)
@@ -220,6 +241,24 @@ def test_an_ack_quorum_of_bookies_is_enough(fault: str) -> None:
         closed_at(ledger, 30)
 
     run(program)
+
+
+def test_a_bookie_that_is_silent_already_is_not_waited_for() -> None:
+    async def program() -> float:
+        ledger = Ledger()
+        ledger.write(0, 30)
+        for bookie in ledger.bookies[:1]:  # first of the write set of entries 0, 3, ...
+            bookie.silent = bookie.is_silent = True
+        started_s = asyncio.get_running_loop().time()
+        await ledger.recover()
+        closed_at(ledger, 30)
+        reader = ledger.reader()
+        for entry_id in (0, 29, 30):
+            await reader.get(entry_id)
+        await reader.close()
+        return asyncio.get_running_loop().time() - started_s
+
+    assert run(program) < SETTINGS.speculative_read_s
 
 
 def test_a_bookie_that_fails_the_re_adds_is_replaced_and_that_is_published_with_the_end() -> None:
@@ -303,13 +342,13 @@ def test_a_closed_ledger_is_left_alone() -> None:
         old = ledger.store.versioned
         ledger.close(9)
         assert (await ledger.recover()).metadata.last_entry_id == 9
+        assert not any(bookie.fenced for bookie in ledger.bookies)
         closed = ledger.store.versioned
         ledger.store.versioned = old  # what a recoverer with old metadata sees first
         recovering = ledger.recover()
         ledger.store.versioned = closed
         assert (await recovering) == closed
         assert ledger.store.writes == []
-        assert not any(bookie.fenced for bookie in ledger.bookies)
 
     run(program)
 

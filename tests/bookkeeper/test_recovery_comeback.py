@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from herdpy.bookkeeper import BookKeeper
+from herdpy.bookkeeper.bookie import Bookie
 from herdpy.bookkeeper.errors import (
     BookieIOError,
     BookieUnavailableError,
@@ -31,11 +32,11 @@ SETTINGS = ClientSettings(
 )
 LIMIT_S = FAKE_SETTINGS.request_timeout_s
 
-Program = Callable[[BookKeeper, BookKeeper, list[BookieNode]], Awaitable[None]]
+Program = Callable[[BookKeeper, BookKeeper, ModelCluster], Awaitable[None]]
 
 
 def simulate(program: Program) -> None:
-    """Run ``program(writing, other, nodes)``: two clients of a cluster of three bookies."""
+    """Run ``program(writing, other, cluster)``: two clients of a cluster of three bookies."""
     cluster = ModelCluster(1, 3, session_timeout_s=5.0)
 
     async def opened(host: str) -> BookKeeper:
@@ -47,7 +48,7 @@ def simulate(program: Program) -> None:
     async def main() -> None:
         writing, other = await opened("writer"), await opened("other")
         try:
-            await program(writing, other, list(cluster.bookies.values()))
+            await program(writing, other, cluster)
         finally:
             await other.close()
             await writing.close()
@@ -56,29 +57,111 @@ def simulate(program: Program) -> None:
     assert not cluster.loop.leaked
 
 
-async def refused_lately(bk: BookKeeper, ledger_id: int, nodes: list[BookieNode]) -> None:
-    """Have the client find these bookies away, so that it pauses; then they are back."""
+def nodes_of(cluster: ModelCluster) -> list[BookieNode]:
+    return list(cluster.bookies.values())
+
+
+def handles_of(bk: BookKeeper, nodes: list[BookieNode]) -> list[Bookie]:
+    return [bk._open_parts().pool.get(node.bookie_id) for node in nodes]
+
+
+async def refused_lately(bk: BookKeeper, ledger_id: int, cluster: ModelCluster) -> None:
+    """Have "other" find two bookies out of reach, so that it pauses; then the network is whole again."""
+    nodes = nodes_of(cluster)[:2]
     for node in nodes:
-        await node.stop()
-    handles = [bk._open_parts().pool.get(node.bookie_id) for node in nodes]
-    for handle in handles:
-        with pytest.raises(BookieUnavailableError):
-            await handle.read_lac(ledger_id)
-    for node in nodes:
-        await node.start()
+        cluster.network.partition("other", node.host)
+    handles = handles_of(bk, nodes)
+    with on_host("other"):
+        failed = await asyncio.gather(
+            *(handle.read_lac(ledger_id) for handle in handles), return_exceptions=True
+        )
+    assert all(isinstance(one, BookieUnavailableError) for one in failed)
+    cluster.network.heal()
     for handle in handles:
         with pytest.raises(BookieUnavailableError):
             await handle.read_lac(ledger_id)
         assert handle.pause_left_s > 1.0
 
 
-def test_a_ledger_is_recovered_from_bookies_that_have_just_come_back() -> None:
-    async def program(writing: BookKeeper, other: BookKeeper, nodes: list[BookieNode]) -> None:
+def test_a_bookie_that_registers_is_asked_at_once() -> None:
+    async def program(writing: BookKeeper, other: BookKeeper, cluster: ModelCluster) -> None:
+        node = nodes_of(cluster)[0]
+        writer = await writing.create_ledger(3, 3, 2)
+        await writer.append(b"1")
+        (handle,) = handles_of(other, [node])
+        placement = other._open_parts().placement
+        await node.stop()
+        with pytest.raises(BookieUnavailableError):
+            await handle.read_lac(writer.ledger_id)
+        placement.quarantine(node.bookie_id)
+        assert handle.pause_left_s > 1.0
+        registered = asyncio.Event()
+        other._open_parts().registry.on_registration(lambda _bookie: registered.set())
+        await node.start()
+        await registered.wait()
+        assert handle.pause_left_s == 0.0
+        assert not placement.quarantined()
+        await handle.read_lac(writer.ledger_id)
+
+    simulate(program)
+
+
+def test_a_bookie_that_registers_again_before_it_was_missed_is_asked_at_once() -> None:
+    """Its registration is as before: only the change that made the znode is another."""
+
+    async def program(_writing: BookKeeper, other: BookKeeper, cluster: ModelCluster) -> None:
+        node = nodes_of(cluster)[0]
+        registered: list[str] = []
+        other._open_parts().registry.on_registration(registered.append)
+        path = f"/ledgers/available/{node.bookie_id}"
+        data = (await other.znodes.get(path)).data
+        znodes = cluster.znodes("elsewhere")
+        await znodes.start()
+        cluster.network.partition("other", "zookeeper")
+        await znodes.delete(path)
+        await znodes.create(path, data)
+        assert not registered
+        cluster.network.heal()
+        while not registered:
+            await asyncio.sleep(0.01)
+        assert registered == [node.bookie_id]
+        await znodes.close()
+
+    simulate(program)
+
+
+def test_a_recovery_goes_on_when_a_bookie_registers() -> None:
+    """The pause after a failure has begun; nobody waits for its end."""
+
+    async def program(writing: BookKeeper, other: BookKeeper, cluster: ModelCluster) -> None:
+        nodes = nodes_of(cluster)
         writer = await writing.create_ledger(3, 3, 2)
         for number in range(20):
             await writer.append(b"%d" % number)
         await writing.close()
-        await refused_lately(other, writer.ledger_id, nodes[:2])
+        for node in nodes:
+            await node.stop()
+        recovering = asyncio.ensure_future(other.open_ledger(writer.ledger_id, recover=True))
+        handles = handles_of(other, nodes)
+        while not all(handle.pause_left_s > 1.0 for handle in handles):
+            await asyncio.sleep(0.01)
+        for node in nodes:
+            await node.start()
+        started_s = now_s()
+        reader = await recovering
+        assert reader.last_add_confirmed == 19
+        assert now_s() - started_s < 0.5  # of virtual time: the pause had more than one second left
+
+    simulate(program)
+
+
+def test_a_ledger_is_recovered_from_bookies_that_have_just_come_back() -> None:
+    async def program(writing: BookKeeper, other: BookKeeper, cluster: ModelCluster) -> None:
+        writer = await writing.create_ledger(3, 3, 2)
+        for number in range(20):
+            await writer.append(b"%d" % number)
+        await writing.close()
+        await refused_lately(other, writer.ledger_id, cluster)
         reader = await other.open_ledger(writer.ledger_id, recover=True)
         assert reader.last_add_confirmed == 19
         assert [entry.data async for entry in reader.read(0, 19)] == [b"%d" % one for one in range(20)]
@@ -87,11 +170,11 @@ def test_a_ledger_is_recovered_from_bookies_that_have_just_come_back() -> None:
 
 
 def test_what_is_confirmed_is_learnt_from_bookies_that_have_just_come_back() -> None:
-    async def program(writing: BookKeeper, other: BookKeeper, nodes: list[BookieNode]) -> None:
+    async def program(writing: BookKeeper, other: BookKeeper, cluster: ModelCluster) -> None:
         writer = await writing.create_ledger(3, 3, 2)
         for number in range(20):
             await writer.append(b"%d" % number)
-        await refused_lately(other, writer.ledger_id, nodes[:2])
+        await refused_lately(other, writer.ledger_id, cluster)
         reader = await other.open_ledger(writer.ledger_id)
         assert reader.last_add_confirmed == 18
 

@@ -19,7 +19,21 @@ from herdpy.bookkeeper.errors import (
 from herdpy.bookkeeper.metadata.znodes import ZooKeeperState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import ZooKeeperServer
-from tests.support.znode_worlds import RealWorld, Seen
+from tests.support import znode_worlds
+from tests.support.znode_worlds import RealWorld, Seen, await_ended
+
+
+def test_a_thread_that_goes_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(znode_worlds, "_ENDING_S", 0.01)
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, name="one that goes on")
+    thread.start()
+    try:
+        with pytest.raises(AssertionError, match="one that goes on"):
+            await_ended({thread})
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_closing_answers_what_is_under_way_and_ends_all_threads(server: ZooKeeperServer) -> None:
@@ -160,7 +174,7 @@ def test_where_nobody_listens_start_fails_in_time_and_leaves_no_thread(server: Z
             await znodes.start()
 
     asyncio.run(program())
-    assert set(threading.enumerate()) <= before
+    await_ended(set(threading.enumerate()) - before)
 
 
 def test_a_loop_that_ended_without_closing_is_not_called_any_more(

@@ -204,3 +204,26 @@ def test_a_change_under_an_expiring_session_is_in_doubt(server: ZooKeeperServer)
         assert await znodes.create(mine, ephemeral=True) == mine
 
     world.run(program)
+
+
+def test_start_waits_for_a_zookeeper_that_starts_later(
+    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = RealWorld(server)
+
+    def is_waiting() -> bool:
+        return any(record.message == "no session with ZooKeeper yet" for record in caplog.records)
+
+    async def program() -> None:
+        server.stop()
+        znodes = KazooZnodes(server.hostport, session_timeout_s=1.0, start_timeout_s=600.0)
+        starting = asyncio.create_task(znodes.start())
+        while not is_waiting():  # a session's time-out is over
+            assert not starting.done()
+            await asyncio.sleep(0.05)
+        await asyncio.to_thread(server.start)
+        await starting
+        assert znodes.state is ZooKeeperState.CONNECTED
+        await znodes.close()
+
+    world.run(program)

@@ -21,8 +21,8 @@ class Stage:
         self.cluster = SimulatedCluster(1, delay=Delay(0.0001, 0.0002, late_share=0.0))
         self.world = World(self.cluster)
 
-    async def start(self, node: str, lease_s: float = 0.5, rate: float = 1.0) -> Process:
-        host = await self.cluster.host(node, rate)
+    async def start(self, node: str, lease_s: float = 0.5, rate: float = 1.0, *, life: str = "") -> Process:
+        host = await self.cluster.host(node + life, rate)
         process = Process(self.world, host, node, lease_s, random.Random(node))
         self.world.processes.append(process)
         process.start(TablespaceInfo(name="t", uuid="1"))
@@ -48,6 +48,12 @@ class Stage:
         process.idle = True
         process.host.cut()
         process.host.model.expire()
+
+    def kill(self, process: Process) -> None:
+        """End it; nobody attests that."""
+        process.is_dead = True
+        self.cluster.loop.pause(process.host.name)
+        process.host.model.abandon()
 
     def run(self, scenario: Callable[[Stage], Awaitable[None]]) -> list[str]:
         self.cluster.run(lambda: scenario(self))
@@ -164,11 +170,164 @@ async def answered_late(stage: Stage) -> None:
     await stage.for_s(2)
 
 
+async def attested_before_it_was_alone(stage: Stage) -> None:
+    """A leader is killed, and attested, while it waits for its predecessor's lease."""
+    first = await stage.start("a", 6.0)
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b", 0.3)
+    await stage.depose(first)
+    await stage.until(lambda: second.election.term)
+    third = await stage.start("c", 0.3)
+    stage.kill(second)
+    stage.world.attest(second)
+    await stage.until(lambda: third.leading)
+    await stage.for_s(1)
+
+
+async def an_older_process_was_attested(stage: Stage) -> None:
+    """The node's former process is attested to have ended; its present one leads, and cannot be heard."""
+    former = await stage.start("a", 2.0)
+    await stage.until(lambda: former.leading)
+    stage.kill(former)
+    stage.world.attest(former)
+    first = await stage.start("a", 2.0, life="2")
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b", 2.0)
+    await stage.depose(first)
+    stage.world.attest(former)  # again
+    await stage.until(lambda: second.leading)
+    await stage.for_s(1)
+
+
+async def attested_hours_late(stage: Stage) -> None:
+    """A supervisor sleeps through the session's expiry and the next two terms; then it attests."""
+    first = await stage.start("a", 2.0)
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b", 2.0)
+    stage.kill(first)
+    await stage.until(lambda: second.leading)
+    again = await stage.start("a", 2.0, life="2")
+    await stage.depose(second)
+    await stage.until(lambda: again.leading)
+    third = await stage.start("c", 2.0)
+    stage.world.attest(first, between_s=0.5)
+    await stage.for_s(1)
+    await stage.depose(again)
+    await stage.until(lambda: third.leading)
+    await stage.for_s(1)
+
+
+async def closed_before_it_is_attested(stage: Stage) -> None:
+    """A supervisor closes the session, pauses, and attests while the successor waits for the lease."""
+    first = await stage.start("a", 2.0)
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b", 2.0)
+    stage.kill(first)
+    stage.world.attest(first, between_s=0.5, closes_first=True)
+    await stage.until(lambda: second.leading)
+    await stage.for_s(1)
+
+
+async def a_living_process_is_attested(stage: Stage) -> None:
+    """A supervisor lies: the leader lives, and cannot be heard. No scenario of those that must hold."""
+    first = await stage.start("a", 2.0)
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b", 2.0)
+    first.idle = True
+    first.host.cut()
+    stage.world.attest(first)
+    await stage.until(lambda: second.leading)
+    await stage.for_s(1)
+
+
+async def elected_and_gone_while_it_was_away(stage: Stage) -> None:
+    """A leader is cut off from ZooKeeper alone; another is elected, counts, and gives its term back."""
+    first = await stage.start("a")
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b")
+    first.idle = True  # or it met the fence
+    first.host.cut()
+    await stage.until(lambda: second.leading)
+    await stage.for_s(1)
+    second.able = False
+    second.call(lambda: second.spawn(second.election.close()))
+    await stage.for_s(1)
+    first.host.heal()
+    await stage.for_s(2)
+
+
+async def _away(stage: Stage, away_s: float, *, hears: bool) -> None:
+    """ZooKeeper is silent for all, and ends their sessions: the leader goes on, and its term too."""
+    first = await stage.start("a")
+    await stage.until(lambda: first.leading)
+    second = await stage.start("b")
+    second.hears = hears
+    term = first.leading
+    for process in (first, second):
+        process.host.cut()
+    await stage.for_s(away_s)
+    world = stage.world
+    counted, answered = world.log.acknowledged, world.by_log
+    await stage.for_s(1)
+    if world.log.acknowledged - counted < 20 or world.by_log - answered < 20:
+        world.violated("the leader does not go on without ZooKeeper")
+    # Mostly another's connection is back first.
+    second.host.heal()
+    await stage.for_s(0.3)
+    first.host.heal()
+    await stage.for_s(1)
+    if hears and not (first.leading is term and term is not None and term.lease.is_held):
+        world.violated("the leader did not keep its term, or has no lease a second after")
+    if not hears and second.election.term is None:
+        world.violated("a leader that nobody hears was left in its place")
+
+
+async def away_for_seconds(stage: Stage) -> None:
+    """ZooKeeper is silent for longer than a session."""
+    await _away(stage, 4, hears=True)
+
+
+async def away_for_minutes(stage: Stage) -> None:
+    """ZooKeeper is silent for some minutes."""
+    await _away(stage, 180, hears=True)
+
+
+async def away_and_nobody_hears_the_leader(stage: Stage) -> None:
+    """As far as the others know, it may have died."""
+    await _away(stage, 4, hears=False)
+
+
+async def carried_over_in_pieces(stage: Stage) -> None:
+    """The connection breaks again and again while a term is carried over."""
+    first = await stage.start("a")
+    await stage.until(lambda: first.leading)
+    term, zookeeper = first.leading, stage.cluster.zookeeper
+    for _ in range(20):
+        zookeeper.lost_request_share = zookeeper.lost_reply_share = 0.4
+        first.host.model.expire()
+        await stage.for_s(0.7)
+    zookeeper.lost_request_share = zookeeper.lost_reply_share = 0.0
+    await stage.for_s(2)
+    if first.leading is not term or term is None or not term.lease.is_held:
+        stage.world.violated("nobody else was elected, and the term is over")
+    if len(first.election._ballot.tags) != 1:
+        stage.world.violated(f"znodes are remembered that are none: {first.election._ballot.tags}")
+
+
 SCENARIOS = (
+    elected_and_gone_while_it_was_away,
+    away_for_seconds,
+    away_for_minutes,
+    away_and_nobody_hears_the_leader,
+    carried_over_in_pieces,
     clocks_apart,
     a_leader_nobody_saw,
     a_short_term_between,
     given_back_too_soon,
     cut_off_between_the_steps,
     answered_late,
+    attested_before_it_was_alone,
+    an_older_process_was_attested,
+    attested_hours_late,
+    closed_before_it_is_attested,
 )

@@ -1,24 +1,26 @@
 """A replicated counter under elections: what must hold whatever happens to processes and connections.
 
 Each process is a replica: when elected it fences the log, waits to be alone, then counts up and answers
-reads. The log is one number that only the newest fencer may raise, which is what fencing gives. Judged are:
-never two valid leases; no read older than what had been acknowledged when it was asked; no epoch twice; a
-leader soon after the last fault.
+reads. The log is one number that only the newest fencer may raise, which is what fencing gives. Ends of
+processes are attested: at once, late, again, or not at all. Judged are: never two valid leases; no read older
+than what had been acknowledged when it was asked; no epoch twice; a leader soon after the last fault.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION
 from herdpy.log.lsn import START
 from herdpy.testing.model.network import Delay, on_host
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Candidate, Election
 from herdpy_server.cluster.errors import TermLostError
-from herdpy_server.cluster.layout import NodeRecord
+from herdpy_server.cluster.layout import EndedRecord, Layout, NodeRecord, encode
 from herdpy_server.cluster.lease import Term
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from tests.cluster.simulated import NOWHERE, Host, SimulatedCluster
@@ -47,6 +49,10 @@ class Log:
         self.acknowledged += 1
         return self.acknowledged
 
+    def confirm(self, epoch: int) -> bool:
+        """Whether an entry without content is acknowledged."""
+        return self.fenced == epoch
+
 
 @dataclass
 class World:
@@ -54,6 +60,8 @@ class World:
 
     cluster: SimulatedCluster
     checks_first: bool = False  # a seeded bug: the lease is checked when a transaction begins
+    lies: bool = False  # a seeded bug: a process that is paused is taken for one that has ended
+    confirms_first: bool = False  # a seeded bug: the entry that confirms a read is sent before the read
     log: Log = field(default_factory=Log)
     processes: list[Process] = field(default_factory=list)
     terms: list[tuple[Host, Term]] = field(default_factory=list)
@@ -61,6 +69,7 @@ class World:
     violations: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     answers: int = 0
+    by_log: int = 0  # of them those without a lease
     last_fault_s: float = 0.0
 
     def now(self) -> float:
@@ -75,7 +84,39 @@ class World:
 
     def holders(self) -> list[tuple[Host, Term]]:
         self.current = [one for one in self.current if one[1].lease.until_s > 0 or one[1].loss is None]
-        return [(host, term) for host, term in self.current if term.lease.is_held]
+        dead = {process.host.name for process in self.processes if process.is_dead}
+        return [(host, term) for host, term in self.current if host.name not in dead and term.lease.is_held]
+
+    def attest(
+        self, process: Process, *, after_s: float = 0.0, between_s: float = 0.0, closes_first: bool = False
+    ) -> None:
+        """What a supervisor does when it takes a process for one that has ended: it attests, and closes.
+
+        Args:
+            after_s, between_s: its pauses before the two steps.
+            closes_first: it does them in the other order.
+        """
+        session = process.host.model.session
+        record = encode(EndedRecord(node=process.node, instance=process.host.name))
+        path = Layout("/herdpy").ended_of(process.node)
+        zookeeper = self.cluster.zookeeper
+
+        def write() -> None:
+            self.trace_attestation(process)
+            if zookeeper.tree.find(path) is None:
+                zookeeper.tree.create(path, record, now_ms=zookeeper.now_ms(), make_parents=True)
+            else:
+                zookeeper.tree.set(path, record, ANY_VERSION)
+
+        steps: list[Callable[[], None]] = [write, lambda: zookeeper.end_session(session)]
+        if closes_first:
+            steps.reverse()
+        with on_host(NOWHERE):
+            self.cluster.loop.call_later(after_s, steps[0])
+            self.cluster.loop.call_later(after_s + between_s, steps[1])
+
+    def trace_attestation(self, process: Process) -> None:
+        self.tell(f"{process.host.name} is attested to have ended")
 
     def check(self) -> None:
         holders = self.holders()
@@ -94,6 +135,7 @@ class Process:
         self.leading: Term | None = None
         self.able = True
         self.idle = False  # writes nothing, and so does not meet the fence
+        self.hears = False  # whether it is connected to whoever leads, without ZooKeeper
         self.is_dead = False
         self.is_away = False
         self._rng = rng
@@ -125,7 +167,14 @@ class Process:
             refused=lambda error: self.world.violated(str(error)),
             clock=self.host.clock,
         )
-        self.election = parts.election(info, Candidate(lambda: START, self._lacks, self._won, self._lost))
+        candidate = Candidate(
+            lambda: START,
+            self._lacks,
+            self._won,
+            self._lost,
+            heard_until_s=lambda _leader: self.host.clock() + 0.5 if self.hears else -math.inf,
+        )
+        self.election = parts.election(info, candidate)
         self.election.start()
         while True:
             await self._read()
@@ -184,9 +233,17 @@ class Process:
             asked = world.log.acknowledged  # the transaction's next statement comes
             value = self.value
         else:
+            confirmed = world.confirms_first and world.log.confirm(term.epoch)
+            if confirmed:
+                await asyncio.sleep(rng.uniform(0, 4))
+                asked = world.log.acknowledged
             value = self.value
             await asyncio.sleep(rng.uniform(0, 0.002))
             valid = term.lease.valid()
+            if not valid:
+                await asyncio.sleep(rng.uniform(0, 0.01))
+                valid = confirmed or (not world.confirms_first and world.log.confirm(term.epoch))
+                world.by_log += valid
         if valid:
             world.answers += 1
             if value < asked:
@@ -201,7 +258,9 @@ FAULTS = (
     "cut and expire",
     "pause and expire",
     "disconnect",
+    "zookeeper away",
     "kill",
+    "attest again",
     "resign",
 )
 
@@ -236,6 +295,8 @@ class Faults:
         if kind == "pause":
             host.pause()
             self._later(process, lasting_s, lambda: self._wake(host))
+            if world.lies:
+                world.attest(process)
         elif kind == "cut":
             host.cut()
             self._later(process, lasting_s, host.heal)
@@ -246,17 +307,44 @@ class Faults:
             # ZooKeeper gives up a session sooner than its holder can know.
             self._strike(process, kind.partition(" ")[0])
             host.model.expire()
+        elif kind == "zookeeper away":
+            self._all_away(lasting_s)
         elif kind == "expire":
             host.model.expire()
         elif kind == "disconnect":
             host.model.disconnect()
         elif kind == "resign":
             process.call(lambda: process.spawn(process.election.resign()))
+        elif kind == "attest again":
+            dead = [one for one in world.processes if one.is_dead]
+            if dead:
+                world.attest(self._rng.choice(dead))
         else:
-            process.is_dead = True
-            world.cluster.loop.pause(host.name)
-            host.model.abandon()
-            asyncio.get_running_loop().call_later(lasting_s, self._restart, process.node)
+            self._kill(process, lasting_s)
+
+    def _kill(self, process: Process, lasting_s: float) -> None:
+        """End a process; its supervisor attests that, unless it is killed, too."""
+        world, rng = self._world, self._rng
+        process.is_dead = True
+        world.cluster.loop.pause(process.host.name)
+        process.host.model.abandon()
+        asyncio.get_running_loop().call_later(lasting_s, self._restart, process.node)
+        if rng.random() < 0.7:
+            world.attest(
+                process,
+                after_s=rng.choice((0.0, 0.02, 0.5, 4.0)),
+                between_s=rng.choice((0.0, 0.02, 1.0)),
+                closes_first=rng.random() < 0.2,
+            )
+
+    def _all_away(self, lasting_s: float) -> None:
+        """ZooKeeper is silent for everybody; often it ends all sessions when it is back."""
+        for process in self._world.processes:
+            if not process.is_dead and not process.is_away:
+                process.host.cut()
+                if self._rng.random() < 0.5:
+                    process.host.model.expire()
+                self._later(process, lasting_s, process.host.heal)
 
     def _wake(self, host: Host) -> None:
         """Go on; often it takes a while until the connection is there again, and with it the news."""
@@ -287,12 +375,19 @@ class Faults:
         asyncio.get_running_loop().call_later(lasting_s, end)
 
 
-def simulate(seed: int, *, checks_first: bool = False, trouble_s: float = 15.0) -> World:
+def simulate(
+    seed: int,
+    *,
+    checks_first: bool = False,
+    confirms_first: bool = False,
+    lies: bool = False,
+    trouble_s: float = 15.0,
+) -> World:
     """Run a seed; what was violated is in the result."""
     rng = random.Random(f"{seed} shape")
     delay = Delay(0.0002, rng.choice((0.002, 0.02)), late_s=rng.choice((0.05, 0.6)), late_share=0.03)
     cluster = SimulatedCluster(seed, session_s=SESSION_S, delay=delay, limit_s=trouble_s + 100)
-    world = World(cluster, checks_first)
+    world = World(cluster, checks_first, lies, confirms_first)
     lost_share = rng.choice((0.0, 0.0, 0.02))
     nodes = ["a", "b", "c"][: rng.choice((2, 3, 3))]
     info = TablespaceInfo(name="t", uuid="1", replicas=tuple(nodes), leader=rng.choice((None, *nodes)))
@@ -303,6 +398,10 @@ def simulate(seed: int, *, checks_first: bool = False, trouble_s: float = 15.0) 
         lives[node] += 1
         host = await cluster.host(f"{node}{lives[node]}", rng.uniform(0.9902, 1.0098))
         process = Process(world, host, node, leases_s[node], random.Random(f"{seed} {host.name}"))
+        former = [one for one in world.processes if one.node == node]
+        if former and rng.random() < 0.5:
+            world.attest(former[-1], after_s=rng.choice((0.0, 0.3)))
+        process.hears = rng.random() < 0.3
         world.processes.append(process)
         process.start(info)
 

@@ -1,6 +1,8 @@
 """A node that takes part in one election, as a process; it tells what happens as lines of JSON.
 
-Usage: python -m tests.cluster.node_process HOSTPORT NODE SESSION_S LEASE_S
+Usage: python -m tests.cluster.node_process HOSTPORT NODE SESSION_S LEASE_S [DIRECTORY]
+
+With a directory, which is its own, it is supervised.
 """
 
 from __future__ import annotations
@@ -8,19 +10,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
+from pathlib import Path
 
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.log.lsn import START
+from herdpy.zookeeper_access import IN_THE_CLEAR
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import NodeIdInUseError, TermLostError
-from herdpy_server.cluster.layout import NodeRecord
+from herdpy_server.cluster.layout import Layout, NodeRecord
 from herdpy_server.cluster.lease import Term, boottime
 from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.supervisor.supervision import Reach, Supervision
 
 
 def tell(what: str, **more: object) -> None:
@@ -61,10 +67,16 @@ class Node:
             await asyncio.sleep(0.01)
 
 
-async def main(hostport: str, name: str, session_s: float, lease_s: float) -> None:
+async def main(
+    hostport: str, name: str, session_s: float, lease_s: float, directory: Path | None = None
+) -> None:
+    supervision = await supervised(directory, name, hostport, session_s)
     znodes = KazooZnodes(hostport, session_timeout_s=session_s)
     await znodes.start()
     own = NodeRecord(node=name, instance=token(), session_timeout_s=session_s)
+    if supervision is not None:
+        supervision.follow(znodes, own.instance)
+        tell("supervised", pid=supervision.supervisor(), server=os.getpid())
     ended = asyncio.Event()
 
     def refused(error: NodeIdInUseError) -> None:
@@ -73,6 +85,7 @@ async def main(hostport: str, name: str, session_s: float, lease_s: float) -> No
 
     coordination = Coordination(znodes, "/herdpy", own, lease_s=lease_s, refused=refused)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, os._exit, 7)
     try:
         await coordination.start()
     except NodeIdInUseError as error:
@@ -93,7 +106,25 @@ async def main(hostport: str, name: str, session_s: float, lease_s: float) -> No
     tell("resigned")
     await coordination.close()
     await znodes.close()
+    if supervision is not None:
+        await supervision.close()
+
+
+async def supervised(
+    directory: Path | None, name: str, hostport: str, session_s: float
+) -> Supervision | None:
+    if directory is None:
+        return None
+    directory.mkdir(exist_ok=True)
+    reach = Reach(
+        zookeeper=hostport, access=IN_THE_CLEAR, session_timeout_s=session_s, layout=Layout("/herdpy")
+    )
+    supervision = Supervision(directory, name, reach)
+    await supervision.attest_former()
+    return supervision
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])))
+    asyncio.run(
+        main(sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), *map(Path, sys.argv[5:]))
+    )

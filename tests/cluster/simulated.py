@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, Watch, Znode, ZooKeeperState
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, SessionKey, Watch, Znode, ZooKeeperState
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy.testing.model.network import Delay, SimulatedLinks, SimulatedNetwork, host_in, on_host
 from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZnodes, ModelZooKeeper
@@ -95,6 +95,10 @@ class HostZnodes:
             context = copy_context()
         loop = asyncio.get_running_loop()
         return lambda told: loop.call_soon(callback, told, context=context) and None
+
+    @property
+    def session_key(self) -> SessionKey | None:
+        return self.inner.session_key
 
     async def start(self) -> None:
         await self._wire(self.inner.start)

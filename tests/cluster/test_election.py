@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, Znodes, ZooKeeperState
+from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, Znodes
 from herdpy.log.lsn import LSN
-from herdpy_server.cluster import lease as leases
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Candidate, Election
 from herdpy_server.cluster.errors import NodeIdInUseError, PositionTrimmedError, TermLostError
@@ -245,7 +244,7 @@ def test_what_an_earlier_attempt_left_is_removed(world: World) -> None:
         one = Node(world, await world.client(), "a")
         first = await one.leads()
         # As if the term had ended without the znode being removed.
-        one.election._end(first, Loss.SUSPENDED)
+        one.election._end(first, Loss.SESSION)
         assert (await one.leads()).epoch == 2
         await one.close()
 
@@ -292,28 +291,6 @@ def test_one_write_renews_many_leases_and_none_is_made_without_terms(world: Worl
         await asyncio.sleep(1.0)  # two leases' time: in it nothing is to happen
         assert written == []
         await one.parts.close()
-
-    world.run(program)
-
-
-def test_a_connection_that_is_lost_while_the_lease_rests_may_come_back_within_a_lease(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leases, "REST_S", 0.1)
-
-    async def program() -> None:
-        one = Node(world, await world.client(), "a")
-        term, renewal = await one.leads(), one.parts.renewal
-        while not renewal.rests or term.lease.is_held:
-            await asyncio.sleep(0.01)
-        with monkeypatch.context() as away:
-            away.setattr(one.parts.session, "state", ZooKeeperState.SUSPENDED)
-            one.election._session_changed(ZooKeeperState.SUSPENDED)
-            suspended_s = asyncio.get_running_loop().time()
-            assert one.election.term is term
-            assert (await one.lost.get()).loss is Loss.SUSPENDED
-            assert asyncio.get_running_loop().time() - suspended_s >= renewal.lease_s * 0.95
-        await one.close()
 
     world.run(program)
 

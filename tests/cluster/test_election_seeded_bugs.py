@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION
@@ -62,7 +63,40 @@ def _drift_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("herdpy_server.cluster.lease.DRIFT", 0.0)
 
 
+def _alone_not_asked(patch: pytest.MonkeyPatch) -> None:
+    """An attestation counts although one before the attested leader may hold a lease."""
+    original = Ballot._is_over
+    patch.setattr(
+        Ballot,
+        "_is_over",
+        lambda self, found: original(self, msgspec.structs.replace(found, alone=True)),
+    )
+
+
+def _instance_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """An attestation of any process of the node counts."""
+    patch.setattr(election, "_attests", lambda _data, _path, _term: True)
+
+
+def _kept_although_another_was_elected(patch: pytest.MonkeyPatch) -> None:
+    """A term goes on in another session, whoever led meanwhile."""
+    resume = Ballot.resume
+
+    class Everything(set[str]):
+        def __contains__(self, _tag: object) -> bool:
+            return True
+
+    async def resumed(self: Ballot, term: Term, position: Any) -> str | None:
+        term.tags = Everything()
+        return await resume(self, term, position)
+
+    patch.setattr(Ballot, "resume", resumed)
+
+
 BUGS = {
+    scenarios.attested_before_it_was_alone: _alone_not_asked,
+    scenarios.an_older_process_was_attested: _instance_not_compared,
+    scenarios.elected_and_gone_while_it_was_away: _kept_although_another_was_elected,
     scenarios.answered_late: _from_receipt,
     scenarios.clocks_apart: _drift_ignored,
     scenarios.a_short_term_between: _own_lease_only,
@@ -87,3 +121,17 @@ def test_random_runs_find_that_the_predecessor_is_not_waited_out(monkeypatch: py
 
 def test_random_runs_find_a_lease_checked_when_the_transaction_began() -> None:
     assert any(simulate(seed, checks_first=True).violations for seed in range(20))
+
+
+def test_an_attestation_of_a_living_process_is_found() -> None:
+    found = Stage().run(scenarios.a_living_process_is_attested)
+    assert any("leases valid at once" in one for one in found)
+    assert any("answers" in one for one in found)  # a read that is older than what was acknowledged
+
+
+def test_random_runs_find_attestations_of_living_processes() -> None:
+    assert any("answers" in one for seed in range(20) for one in simulate(seed, lies=True).violations)
+
+
+def test_random_runs_find_a_read_that_an_earlier_entry_confirms() -> None:
+    assert any(simulate(seed, confirms_first=True).violations for seed in range(20))

@@ -10,6 +10,7 @@ from herdpy.log import (
     LoadDone,
     LoadOp,
     LoggedTransaction,
+    Notify,
     StagedPart,
     TablesChecksum,
     Truncate,
@@ -138,4 +139,9 @@ def test_loads_say_where_their_rows_stand_and_what_became_of_them():
     done = report_record(LoadDone("nightly", 7, 1200, 0, 0, 3))
     assert (done.table_id, done.rows, done.detail) == (7, 0, "load 'nightly': 1,200 inserted, 3 skipped")
     assert report_record(LoadDone("none", 7, 0, 0, 0, 0)).detail == "load 'none': no rows"
+
+
+def test_a_notification_is_shown_with_its_channel():
+    shown = report_record(Notify(7, "nöws".encode(), b"xyz"))
+    assert shown.detail == "channel 'nöws', payload of 3 bytes, from process 7"
     assert report_record(Before(7, b"k", b"row")).rows == 1

@@ -24,6 +24,7 @@ from herdpy.log import (
     LoadOp,
     LoggedTransaction,
     NewerFormatError,
+    Notify,
     PutObject,
     PutRole,
     RecordError,
@@ -65,6 +66,7 @@ GOLDEN = [
     (PutObject(b"{}"), "17 01 00000002 7b7d"),
     (DropObject(7), "18 01 00000004 00000007"),
     (SequenceAdvance(7, b"abc"), "19 01 00000007 00000007 616263"),
+    (Notify(7, b"news", b"x"), "1a 01 0000000a 00000007 04 6e657773 78"),
     (Before(7, b"k", b"row"), "14 01 0000000c 00000007 00000001 6b 726f77"),
     (
         LoadBatch(7, LoadOp.UPSERT, -1, (StagedPart(9, 2, 4096, 0x01020304, 10),), b"\x05\x02"),
@@ -117,6 +119,7 @@ records = st.one_of(
     st.builds(AlterTable, blob),
     st.builds(Before, u32, blob, blob),
     loads,
+    st.builds(Notify, u32, st.binary(min_size=1, max_size=63), blob),
     st.builds(LoadDone, load_ids, u32, u64, u64, u64, u64),
     st.builds(TablesChecksum, st.lists(st.tuples(u32, u64, u64), max_size=4)),
 )
@@ -197,6 +200,18 @@ def test_a_load_has_an_id_of_1_to_64_bytes(name):
     with pytest.raises(RecordError, match="1 to 64 bytes"):
         LoadDone(name, 1, 0, 0, 0, 0).encode()
     assert decode_record(LoadDone("é" * 32, 1, 0, 0, 0, 0).encode()).load_id == "é" * 32
+
+
+@pytest.mark.parametrize("text", ["1a 01 00000005 00000007 00", "1a 01 00000006 00000007 02 41"])
+def test_a_notification_whose_channel_is_not_as_long_as_it_says_is_refused(text):
+    with pytest.raises(RecordError, match="not as long"):
+        decode_record(bytes.fromhex(text))
+
+
+@pytest.mark.parametrize("channel", [b"", b"c" * 64])
+def test_a_channel_has_1_to_63_bytes(channel):
+    with pytest.raises(RecordError, match="1 to 63 bytes"):
+        Notify(1, channel, b"").encode()
 
 
 @given(st.integers(0, 40), st.data())

@@ -14,6 +14,7 @@ import pytest
 import herdpy
 from herdpy.log import (
     LSN,
+    ChainError,
     Insert,
     LoadBatch,
     LoadDone,
@@ -22,8 +23,11 @@ from herdpy.log import (
     LoggedTransaction,
     LogTrimmedError,
     Record,
+    RecordError,
     StagedPart,
+    Update,
 )
+from herdpy.log.bookkeeper import EntryRun
 from herdpy.log.entry import FIRST, LAST, WHOLE, decode_entry, encode_entry, encode_part
 from herdpy.log.records import CreateIndex
 from herdpy_server.replica import following
@@ -80,9 +84,9 @@ async def nothing_staged(part: StagedPart) -> AsyncGenerator[bytes, None]:
     yield b""
 
 
-async def _given(entries: list[tuple[LSN, LogEntry]]) -> AsyncIterator[tuple[LSN, LogEntry]]:
+async def _given(entries: EntryRun) -> AsyncIterator[EntryRun]:
     for one in entries:
-        yield one
+        yield [one]
 
 
 async def followed(
@@ -206,6 +210,79 @@ def test_a_load_whose_ledger_is_gone_is_not_applied(store: Store) -> None:
 async def followed_again(store: Store, entries: list[tuple[LSN, LogEntry]]) -> list[int]:
     """Follow what comes after the store's position."""
     return await followed(store, [one for one in entries if one[0] > store.applied])
+
+
+async def follow_run(store: Store, run: EntryRun, staged: PartReader = nothing_staged) -> None:
+    """Follow entries that come all at a time."""
+
+    async def at_once() -> AsyncIterator[EntryRun]:
+        yield run
+
+    tablespace = SimpleNamespace(memtable_grew=lambda: None, is_full=False)
+    opened = cast(OpenReplica, SimpleNamespace(store=store, tablespace=tablespace))
+    await follow(opened, at_once(), lambda: None, staged)
+
+
+def singly(store: Store, log: Log, first: int, stop: int) -> EntryRun:
+    """An entry for each of these rows."""
+    return [entry for row in rows(store)[first:stop] for entry in log.in_parts([row], 100_000)]
+
+
+def test_entries_that_come_together_are_applied_together(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[LSN] = []
+    apply_changes = Store.apply_changes
+
+    def noted(self: Store, lsn: LSN, changes: Any) -> None:
+        applied.append(lsn)
+        apply_changes(self, lsn, changes)
+
+    monkeypatch.setattr(Store, "apply_changes", noted)
+    log = Log(store.applied)
+    run = (
+        singly(store, log, 0, 30)
+        + log.in_parts(rows(store)[30:4000], 50_000)
+        + singly(store, log, 4000, 4010)
+    )
+    asyncio.run(follow_run(store, run))
+    assert applied == [run[29][0], run[-1][0]]  # between them a large one, by itself
+    assert len(list(store.applied_snapshot()[0].scan(store.catalog.by_name["t"]))) == 4010
+
+
+def test_what_comes_before_a_load_and_after_it_is_applied_in_order(store: Store) -> None:
+    records, ledgers = a_load(store)
+    log = Log(store.applied)
+    table = store.catalog.by_name["t"]
+    key = table.key_codec.encode([5])
+    image = table.row_codec.encode((5, "after"))
+    run = log.in_parts(records, 100_000) + log.in_parts([Update(table.id, None, key, image)], 100_000)
+
+    async def staged(part: StagedPart) -> AsyncGenerator[bytes, None]:
+        yield ledgers[part.ledger_id]
+
+    asyncio.run(follow_run(store, run, staged))
+    assert store.applied == run[-1][0]
+    assert store.applied_snapshot()[0].get(table, key) == image
+
+
+def test_what_comes_before_an_entry_that_does_not_follow_is_applied(store: Store) -> None:
+    run = singly(store, Log(store.applied), 0, 10)
+    del run[6]
+    with pytest.raises(ChainError):
+        asyncio.run(follow_run(store, run))
+    assert store.applied == run[5][0]
+
+
+def test_what_comes_before_a_damaged_transaction_is_applied(store: Store) -> None:
+    log = Log(store.applied)
+    run = singly(store, log, 0, 4)
+    run.append(log.entry(encode_part(LoggedTransaction(1, rows(store)[4:6]).encode()[:-1], WHOLE)))
+    run += singly(store, log, 6, 9)
+    with pytest.raises(RecordError):
+        asyncio.run(follow_run(store, run))
+    assert store.applied == run[3][0]
+    assert not store.is_spoilt
 
 
 def test_cancelled_it_has_applied_whole_entries_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,21 +17,26 @@ from herdpy.log.bookkeeper import FollowedLog
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError
 from herdpy.rpc.lac_reports import LacReport, lac_reports
+from herdpy.rpc.read_index import ReadIndex, ReadIndexAnswerer, ReadIndexAsker
 from herdpy_server.cluster.layout import Address, LeaderRecord
 from herdpy_server.pgwire import PgServer, PgSettings
 from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.replica.lac_reports import (
     HEARTBEAT_S,
+    QUICK_S,
     REPORT_S,
     SILENT_S,
     LacListener,
+    ReportPace,
     reports_of,
 )
+from herdpy_server.replica.read_index import LeaderQuestions
 from herdpy_server.service import logs as logs_service
 from herdpy_server.service.gate import Caller, Callers, Gate
 from herdpy_server.service.logs import LogsService
 from herdpy_server.service.server import LOGS
 from herdpy_server.serving import Databases
+from herdpy_server.serving.logs import LacReports
 from herdpy_server.serving.node import ServedNode
 from tests.bookkeeper.reader_fakes import run
 
@@ -91,6 +96,34 @@ def test_the_first_after_a_pause_is_reported_at_once_and_many_together() -> None
     run(program)
 
 
+def test_what_a_read_of_the_follower_waits_for_is_reported_soon() -> None:
+    async def program() -> None:
+        log, pace = Log(), ReportPace()
+        reports = reports_of(log, 7, pace)
+        assert (await anext(reports)).confirmed == LSN(1, 0)
+        began = now()
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.001, log.move, LSN(1, 1))
+        loop.call_later(0.002, pace.want, LSN(1, 2))  # (1, 2) is on its way to the bookies
+        loop.call_later(0.005, log.move, LSN(1, 2))
+        assert (await anext(reports)).confirmed == LSN(1, 1)
+        assert now() - began == pytest.approx(QUICK_S)
+        assert (await anext(reports)).confirmed == LSN(1, 2)
+        assert now() - began == pytest.approx(2 * QUICK_S)
+        log.move(LSN(1, 3))  # nobody waits for that
+        pace.want(LSN(1, 2))
+        assert (await anext(reports)).confirmed == LSN(1, 3)
+        assert now() - began == pytest.approx(2 * QUICK_S + REPORT_S)
+        pace.want(LSN(1, 4))
+        loop.call_later(QUICK_S / 2, log.move, LSN(1, 4))
+        began = now()
+        assert (await anext(reports)).confirmed == LSN(1, 4)
+        assert now() - began == pytest.approx(QUICK_S)
+        await reports.aclose()
+
+    run(program)
+
+
 def test_nothing_new_is_reported_now_and_then_and_the_end_of_the_log_ends_the_reports() -> None:
     async def program() -> None:
         log = Log()
@@ -118,9 +151,10 @@ class Nodes:
     reported: list[tuple[LSN, float]] = field(default_factory=list)
     entries: list[bytes] = field(default_factory=list)
     ended: int = 0
+    questions: LeaderQuestions = field(default_factory=lambda: LeaderQuestions(now, lambda _answered: None))
 
     async def reports(
-        self, leader: LeaderRecord, tablespace: str, log_id: str
+        self, leader: LeaderRecord, tablespace: str, log_id: str, asker: ReadIndexAsker
     ) -> AsyncGenerator[LacReport, None]:
         assert (tablespace, log_id) == ("t", LOG_ID)
         self.opened.append(leader.node)
@@ -162,7 +196,7 @@ def heard(script: Callable[[Nodes, LacListener], Any]) -> Nodes:
 
     async def program() -> Nodes:
         nodes = Nodes()
-        listener = LacListener(nodes.reports, "n0", "t", lambda: nodes.leader)
+        listener = LacListener(nodes.reports, "n0", "t", lambda: nodes.leader, nodes.questions)
         async with listener.listening(nodes.log):
             await script(nodes, listener)
         assert nodes.closed == nodes.opened
@@ -258,7 +292,7 @@ def test_a_silent_node_is_connected_to_again() -> None:
 def test_without_a_way_to_listen_nothing_is_done() -> None:
     async def program() -> None:
         nodes = Nodes(leader=record("n1", 1))
-        listener = LacListener(None, "n0", "t", lambda: nodes.leader)
+        listener = LacListener(None, "n0", "t", lambda: nodes.leader, nodes.questions)
         async with listener.listening(nodes.log):
             listener.look()
             await asyncio.sleep(10)
@@ -287,13 +321,14 @@ class Leading:
 
     def __init__(self) -> None:
         self.led = Log()
+        self.answerer = cast(ReadIndexAnswerer, SimpleNamespace(close=lambda: None))
 
     def find(self, tablespace: str) -> Any:
         assert tablespace == "t"
         return SimpleNamespace(log=self)
 
-    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
-        return LOG_ID, reports_of(self.led, 7)
+    def lac_reports(self) -> LacReports:
+        return LacReports(LOG_ID, reports_of(self.led, 7), self.answerer)
 
 
 @asynccontextmanager
@@ -418,6 +453,65 @@ def test_the_end_of_the_call_ends_the_connection_that_took_its_place() -> None:
         await sql.stop()
 
     asyncio.run(program())
+
+
+class Answering:
+    """Answers as a leader does that has confirmed one entry."""
+
+    def answer(self, number: int, send: Callable[[ReadIndex], object]) -> None:
+        send(ReadIndex(number, 7, LSN(1, 0), LSN(1, 1)))
+
+    def close(self) -> None:
+        pass
+
+
+def test_questions_go_the_other_way_on_the_connection_of_the_reports() -> None:
+    async def program() -> None:
+        sql = PgServer(cast(Databases, None), PgSettings(port=0))
+        await sql.start()
+        leading = Leading()
+        leading.answerer = Answering()
+        questions = LeaderQuestions(now, lambda _answered: None)
+        async with (
+            serving(callers(), leading, sql.context.subscriptions) as (_service, place),
+            aclosing(lac_reports(place, "t", LOG_ID, ("127.0.0.1", sql.port), questions)) as reports,
+        ):
+            reading = asyncio.create_task(reports_until(reports, leading.led, lambda: found.done()))
+            found = asyncio.ensure_future(questions.next(20.0))
+            answered = await found
+            assert answered is not None
+            assert answered.read_index == (1, 7, LSN(1, 0), LSN(1, 1))
+            assert questions.is_connected
+            await reading
+        assert not questions.is_connected
+        await sql.stop()
+
+    asyncio.run(program())
+
+
+def test_a_leader_that_answers_no_questions_says_so_by_its_silence() -> None:
+    """An older version: its reports do not have the mark."""
+    connected: list[object] = []
+    asker = cast(
+        ReadIndexAsker,
+        SimpleNamespace(connected=connected.append, disconnected=lambda: connected.append("end")),
+    )
+
+    async def program() -> None:
+        server = grpc.aio.server()
+        logs_pb2_grpc.add_LogsServicer_to_server(Told(answer(LacReport(3, LSN(5, 0)))), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            place = GrpcAddress("127.0.0.1", port)
+            assert (
+                len([one async for one in lac_reports(place, "t", LOG_ID, ("127.0.0.1", port), asker)]) == 1
+            )
+        finally:
+            await server.stop(0)
+
+    asyncio.run(program())
+    assert connected == [None]
 
 
 def test_at_most_so_many_listen(monkeypatch: pytest.MonkeyPatch) -> None:

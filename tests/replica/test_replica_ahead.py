@@ -48,7 +48,7 @@ def play(directory: Path, scenario: Scenario, patience_s: float = 120) -> None:
                     node.resume()
                     await asyncio.wait([node.begin(node.close(), "close")], timeout=30)
 
-    with arranged():
+    with arranged(world.seed):
         world.cluster.run(program)
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.bookkeeper.errors import ClosedClientError
+from herdpy.bookkeeper.errors import ClosedClientError, MetadataError
 from herdpy.log import LSN, LedgerInfo, LogUnavailableError
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy_server.cluster.election import Election
@@ -298,6 +298,51 @@ def test_a_leader_whose_disk_is_full_hands_over_in_order(play: Play) -> None:
         assert await world.fitness.lacks() == world.replica.unfit
         await asyncio.sleep(2.5)
         assert (world.handed_over, world.gave_up) == (1, 0)
+
+    play(script)
+
+
+def test_a_leader_whose_server_ends_hands_over_at_once(play: Play) -> None:
+    async def script(world: World) -> None:
+        began_s = _now_s()
+        await world.fitness.leave()
+        assert (world.handed_over, world.gave_up, _now_s()) == (1, 0, pytest.approx(began_s))
+        assert world.told == ["its server ends"]
+        assert await world.fitness.lacks() == "its server ends"  # it is not elected again
+        world.others = [_other(unfit="its server ends")]
+        assert await world.fitness.lacks() is None  # but where nobody else is left
+
+    play(script)
+
+
+@pytest.mark.parametrize("other", [_other(applied=LSN(9, 1)), _other(unfit="its server ends"), None])
+def test_a_leader_whose_server_ends_leads_on_until_another_can(
+    play: Play, other: ReplicaRecord | None
+) -> None:
+    async def script(world: World) -> None:
+        world.others = [] if other is None else [other]
+        await world.fitness.leave()
+        await asyncio.sleep(5.0)
+        assert not world.handed_over
+        world.others = [_other()]
+        await asyncio.sleep(1.0)
+        assert world.handed_over == 1
+
+    play(script)
+
+
+def test_zookeeper_that_is_silent_ends_no_leadership(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(*_: object) -> Needs:
+        await asyncio.sleep(60.0)
+        raise MetadataError("no answer")
+
+    async def script(world: World) -> None:
+        monkeypatch.setattr(fitness, "read_needs", silent)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5.0):
+                await world.fitness.leave()
+        await asyncio.sleep(100.0)
+        assert not world.handed_over
 
     play(script)
 

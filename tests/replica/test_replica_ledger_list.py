@@ -29,7 +29,7 @@ def test_a_full_list_lets_the_slowest_go_and_writing_goes_on(tmp_path: Path) -> 
                 node.resume()
                 await asyncio.wait([node.begin(node.close(), "close")], timeout=30)
 
-    with arranged():
+    with arranged(world.seed):
         world.cluster.run(program)
 
 

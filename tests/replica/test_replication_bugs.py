@@ -13,7 +13,20 @@ from tests.replica.simulation.scenarios import SCENARIOS
 
 SEEDS = range(1, 4)
 NOTICED = {
+    "answers_a_follower_without_its_lease": "a_sleeping_leader_has_a_followers_question",
+    "answers_with_a_position_from_before_the_question": (
+        "the_leader_has_acknowledged_more_than_when_the_follower_came"
+    ),
+    "counts_freshness_from_the_answer": "a_leaders_answer_is_late",
+    "numbers_questions_of_each_connection_anew": (
+        "the_old_leaders_answer_comes_after_the_question_to_the_new_one"
+    ),
+    "takes_what_is_acknowledged_for_all_that_was_read": (
+        "bookies_confirm_what_the_leader_has_not_acknowledged"
+    ),
     "answers_before_it_is_durable": "the_leader_is_cut_from_the_bookies",
+    "answers_nobody_without_zookeeper": "zookeeper_is_away",
+    "takes_any_log_for_its_own": "the_session_ends_within_the_lease",
     "applies_what_is_not_confirmed": "one_bookie_alone_has_the_last_entry",
     "believes_a_silent_leader": "a_follower_hears_nothing_of_its_leader",
     "believes_a_bookie_that_lost_its_disk": "a_disk_is_lost_with_the_servers_while_a_bookie_is_away",

@@ -58,6 +58,7 @@ class Writers:
     Attributes:
         done, not_done, unknown: ids of rows.
         latest_s: when the last row was acknowledged (time.monotonic).
+        newest: that row, and when it was.
     """
 
     def __init__(self, cluster: LocalCluster, base: int, count: int = 3) -> None:
@@ -75,6 +76,7 @@ class Writers:
         self.not_done: set[int] = set()
         self.unknown: set[int] = set()
         self.latest_s = 0.0
+        self.newest: tuple[int, float] | None = None
         self.errors: list[BaseException] = []
         self._threads = [threading.Thread(target=self._run, args=(n,)) for n in range(count)]
 
@@ -129,6 +131,7 @@ class Writers:
             return False
         self.done.add(row)
         self.latest_s = time.monotonic()
+        self.newest = row, self.latest_s
         return True
 
     def check(self, cluster: LocalCluster) -> None:
@@ -170,20 +173,85 @@ def _patience(connection: psycopg.Connection[Any]) -> Iterator[None]:
             timer.join()
 
 
+STALE_S = 0.5
+READ_LEVELS = ("linearizable", "bounded")
+
+
+class Readers:
+    """A thread for each server and level, which reads there what was acknowledged last, or long enough ago.
+
+    Attributes:
+        answered: how many reads, by level.
+        missed: acknowledged rows that an answer lacked.
+    """
+
+    def __init__(self, cluster: LocalCluster, writers: Writers) -> None:
+        self._writers = writers
+        self._stop = threading.Event()
+        self.answered = dict.fromkeys(READ_LEVELS, 0)
+        self.missed: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(one.sql_port, level))
+            for one in cluster.status().servers
+            for level in READ_LEVELS
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, port: int, level: str) -> None:
+        options = f"-c herdpy.read_level={level} -c herdpy.max_staleness_ms={STALE_S * 1000:.0f}"
+        while not self._stop.wait(0.02):
+            with (
+                suppress(psycopg.Error),
+                psycopg.connect(
+                    f"host=127.0.0.1 port={port} dbname=herdpy user=herdpy connect_timeout=3",
+                    options=options,
+                    autocommit=True,
+                ) as connection,
+            ):
+                while not self._stop.wait(0.01):
+                    self._read(connection, level)
+
+    def _read(self, connection: psycopg.Connection[Any], level: str) -> None:
+        newest = self._writers.newest
+        if newest is None:
+            return
+        row, acknowledged_s = newest
+        if level == "bounded" and self._stop.wait(max(acknowledged_s + STALE_S - time.monotonic(), 0.0)):
+            return
+        with _patience(connection):
+            [(count,)] = connection.execute("SELECT count(*) FROM w WHERE id = %s", (row,)).fetchall()
+        self.answered[level] += 1
+        if not count:
+            self.missed.append(f"{level} on {connection.info.port} without {row}")
+
+
 _bases = iter(range(0, 10**12, 10**6))
 
 
 @contextmanager
 def writing(cluster: LocalCluster) -> Iterator[Writers]:
-    """Writers that write during the block; then everything is compared with their answers."""
+    """Writers that write during the block, and readers on every server; then everything is compared."""
     writers = Writers(cluster, next(_bases))
+    readers = Readers(cluster, writers)
     writers.start()
+    readers.start()
     try:
         writers.go_on()
         yield writers
         writers.go_on()
     finally:
+        readers.stop()
         writers.stop()
+    assert not readers.missed
+    assert all(readers.answered.values())
     for one in cluster.status().servers:
         if one.state == "running" and one.id != await_leader(cluster):
             await_follower(cluster, one.id)
@@ -210,8 +278,9 @@ def stop_leaders(cluster: LocalCluster, rounds: int) -> None:
             with _asleep(cluster, leader) as (sleeper, connection):
                 await_leader(cluster, other_than=leader)
                 writers.go_on()
+                assert writers.newest is not None
                 sleeper.wake()
-                sleeper.expect_refusal()
+                sleeper.expect_no_old_answer(writers.newest[0])
                 with pytest.raises(psycopg.Error) as refused:
                     connection.execute("INSERT INTO w VALUES (-1, 0)")
                 assert refused.value.sqlstate in ("25006", "57P03", "08007"), refused.value
@@ -231,11 +300,14 @@ class _Sleeper:
     def wake(self) -> None:
         os.kill(self._pid, signal.SIGCONT)
 
-    def expect_refusal(self) -> None:
-        """It does not answer a linearizable read, although it does not know yet that it leads no more."""
-        with pytest.raises(psycopg.Error) as refused:
-            self._connection.execute("SELECT count(*) FROM w WHERE id = 1")
-        assert refused.value.sqlstate in ("HP003", "57P03", "40001"), refused.value
+    def expect_no_old_answer(self, row: int) -> None:
+        """Asked before it knows that it leads no more, it refuses; once it follows, it asks the leader."""
+        found, sqlstate = [], ""
+        try:
+            found = self._connection.execute("SELECT count(*) FROM w WHERE id = %s", (row,)).fetchall()
+        except psycopg.Error as refused:
+            sqlstate = refused.sqlstate or ""
+        assert found == [(1,)] or sqlstate in ("HP003", "57P03", "40001"), (found, sqlstate)
 
 
 @contextmanager
@@ -288,15 +360,14 @@ def test_followers_answer_at_the_level_that_is_asked_for(cluster: LocalCluster) 
     with psycopg.connect(
         f"host=127.0.0.1 port={server(cluster, follower).sql_port} dbname=herdpy user=herdpy", autocommit=True
     ) as there:
-        for statement, sqlstate in (
-            (b"SELECT count(*) FROM w", "HP003"),
-            (b"SELECT id FROM w WHERE id = 1", "HP003"),
-            (b"INSERT INTO w VALUES (0, 0)", "25006"),
-            (b"CREATE TABLE other (id int8)", "25006"),
-        ):
+        for row in range(base, base + 20):
+            run(cluster, leader, f"INSERT INTO w VALUES ({row}, 0)")
+            assert there.execute("SELECT writer FROM w WHERE id = %s", (row,)).fetchall() == [(0,)]
+        base += 20
+        for statement in (b"INSERT INTO w VALUES (0, 0)", b"CREATE TABLE other (id int8)"):
             with pytest.raises(psycopg.Error) as refused:
                 there.execute(statement)
-            assert refused.value.sqlstate == sqlstate
+            assert refused.value.sqlstate == "25006"
             assert leader in str(refused.value.diag.message_detail)
             assert where in str(refused.value.diag.message_hint)
         there.execute("SET herdpy.read_level = 'bounded'")

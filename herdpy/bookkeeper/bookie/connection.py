@@ -430,6 +430,11 @@ class Connector:
         """A connection was of use: the next failure is the first again."""
         self._backoff.reset()
 
+    def forget_failures(self) -> None:
+        """The bookie has started anew: an attempt may be begun at once."""
+        self._backoff.reset()
+        self._retry_at_s = self._clock()
+
     def cancel(self) -> None:
         """Give up the attempt under way, without telling anyone."""
         if self._task is not None:

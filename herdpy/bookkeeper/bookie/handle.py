@@ -438,6 +438,12 @@ class Bookie(BookieOperations):
         """When anything came from it last, or a connection was made; at first: when this was made."""
         return self._deadlines.heard_s
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing came since a request that is older than ``speculative_read_s``."""
+        due_s = self._pending.oldest_due_s(self._settings.request_timeout_s)
+        return self.heard_s < due_s <= self._clock() - self._settings.speculative_read_s
+
     # Requests.
 
     def send_add(self, txn: int, frame: bytes, op: AddReceiver) -> None:
@@ -513,6 +519,10 @@ class Bookie(BookieOperations):
             awaited[txn] = read
             if deadline_s < self._deadlines.goes_off_s:
                 self._deadlines.arm(sent_s, deadline_s)
+
+    def registered(self) -> None:
+        """The bookie has just registered, so it has started: requests are not refused for what was before."""
+        self._connector.forget_failures()
 
     def when_room(self, limit_bytes: int, limit_entries: int, callback: Callable[[], None]) -> None:
         """Call back once, soon, when at most `limit_bytes` in `limit_entries` adds are unanswered."""

@@ -172,6 +172,17 @@ class PendingRequests:
         """The earliest deadline; None when nothing is pending."""
         return min(self._deadlines(), default=None)
 
+    def oldest_due_s(self, timeout_s: float) -> float:
+        """When the answer to the oldest request could have come: what a bookie may hold counts from later on.
+        Infinity when nothing is pending.
+
+        Args:
+            timeout_s: how long a request has that a bookie does not hold.
+        """
+        adds = (sent_s for _, sent_s in self.adds.values())
+        awaited = (max(one.sent_s, one.deadline_s - timeout_s) for one in self.awaited.values())
+        return min(next(adds, math.inf), min(awaited, default=math.inf))
+
     def take_all(self) -> tuple[list[tuple[AddReceiver, float]], list[Awaited | AwaitedEntry]]:
         """Take out everything; its replies will never come, for their connection is gone."""
         everything = (list(self.adds.values()), list(self.awaited.values()))
@@ -195,9 +206,16 @@ SILENT_TIMEOUTS = 2
 _SWEEPS_PER_TIMEOUT = 100
 """The timer goes off at most so often in one time-out, however many deadlines there are."""
 
+_LATE = 0.1
+"""A timer that goes off so much of a time-out too late says that this process did not run meanwhile."""
+
 
 class Deadlines:
     """The timer of one bookie's requests.
+
+    It says nothing of a bookie that this process did not run, because it was stopped or had no turn: answers
+    may lie unread, or requests unsent. A timer that goes off late goes off once more, as much later as it was
+    late, a time-out at most, before anything is out of time.
 
     `goes_off_s`: when the timer does, infinity while there is none. `heard_s` is set by the owner whenever
     something arrived. `expired(adds, awaited)` is called with what was taken out of `pending`; then
@@ -221,6 +239,7 @@ class Deadlines:
         self._silent_since_s: float | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._was_late = False
         self.goes_off_s = math.inf
 
     def arm(self, now_s: float, deadline_s: float | None = None) -> None:
@@ -249,9 +268,14 @@ class Deadlines:
             self.goes_off_s = math.inf
 
     def _sweep(self) -> None:
+        now_s = self._clock()
+        late_s = now_s - self.goes_off_s
         self._timer = None
         self.goes_off_s = math.inf
-        now_s = self._clock()
+        self._was_late = not self._was_late and late_s > _LATE * self._timeout_s
+        if self._was_late:
+            self.arm(now_s, now_s + min(late_s, self._timeout_s))
+            return
         adds, awaited = self._pending.take_expired(now_s)
         if adds or awaited:
             oldest_s = min([sent_s for _, sent_s in adds] + [one.sent_s for one in awaited])

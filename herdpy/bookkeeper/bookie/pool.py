@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from herdpy.bookkeeper.bookie.connection import BookieContext
 from herdpy.bookkeeper.bookie.handle import Bookie
@@ -58,6 +58,7 @@ class BookiePool:
         self._resolve_registered = resolve
         self._rng = random.Random() if rng is None else rng
         self._bookies: dict[str, Bookie] = {}
+        self._awaiting: dict[Callable[[str], None], None] = {}  # called at each registration, in this order
         self._closed = False
 
     def get(self, bookie_id: str) -> Bookie:
@@ -78,6 +79,30 @@ class BookiePool:
                 )
             )
         return bookie
+
+    def registered(self, bookie_id: str) -> None:
+        """A bookie has registered: requests to it are not refused any more, and waits for it end."""
+        if bookie_id in self._bookies:
+            self._bookies[bookie_id].registered()
+        for callback in tuple(self._awaiting):
+            callback(bookie_id)
+
+    async def await_any(self, bookie_ids: Collection[str], limit_s: float) -> None:
+        """Return when one of these bookies registers, or the time is over."""
+        registered = asyncio.Event()
+
+        def callback(bookie_id: str) -> None:
+            if bookie_id in bookie_ids:
+                registered.set()
+
+        self._awaiting[callback] = None
+        try:
+            async with asyncio.timeout(limit_s):
+                await registered.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._awaiting[callback]
 
     def close(self) -> None:
         """Give up all connections and everything unanswered. Idempotent."""

@@ -18,6 +18,7 @@ meta/ZkLedgerIdGenerator.java, meta/LongZkLedgerIdGenerator.java.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import re
@@ -350,15 +351,18 @@ class LedgerStore:
             NoSuchLedgerError: there is no such ledger.
             ZooKeeperUnavailableError: no answer in time.
         """
-        ledger = await self._znodes.exists(self._paths.path(ledger_id))
+        bookies = tuple(bookie_ids)
+        cookies = (f"{self._paths.root}/cookies/{bookie_id}" for bookie_id in bookies)
+        ledger, *found = await asyncio.gather(
+            *map(self._znodes.exists, (self._paths.path(ledger_id), *cookies))
+        )
         if ledger is None:
             raise NoSuchLedgerError(ledger_id=ledger_id)
-        made_anew = set()
-        for bookie_id in bookie_ids:
-            cookie = await self._znodes.exists(f"{self._paths.root}/cookies/{bookie_id}")
-            if cookie is None or cookie.czxid > ledger.czxid:
-                made_anew.add(bookie_id)
-        return frozenset(made_anew)
+        return frozenset(
+            bookie_id
+            for bookie_id, cookie in zip(bookies, found, strict=True)
+            if cookie is None or cookie.czxid > ledger.czxid
+        )
 
     async def write(self, ledger_id: int, metadata: LedgerMetadata, version: int) -> Versioned:
         """Replace the metadata if its version is still the one given (compare-and-set).

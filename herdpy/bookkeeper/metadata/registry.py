@@ -50,6 +50,7 @@ class Registry:
         znodes: a started session.
         root: the absolute path of the ledgers.
         """
+        self._registered: Listeners[[str]] = Listeners()
         available = f"{root.rstrip('/')}/available"
         self._available = self._watched(znodes, available)
         self._readonly = self._watched(znodes, f"{available}/{_READONLY}")
@@ -57,7 +58,14 @@ class Registry:
         self._listeners: Listeners[[]] = Listeners()
 
     def _watched(self, znodes: Znodes, path: str) -> WatchedChildren[BookieAddress]:
-        return WatchedChildren(znodes, path, parse_service_info, self._changed, counts=is_bookie_id)
+        return WatchedChildren(
+            znodes,
+            path,
+            parse_service_info,
+            self._changed,
+            counts=is_bookie_id,
+            made=self._registered.notify_now,
+        )
 
     async def start(self, timeout_s: float = 30.0) -> None:
         """Begin to watch; returns once all bookies of this moment are known.
@@ -80,6 +88,7 @@ class Registry:
     def close(self) -> None:
         """Watch no more and call nobody back; what is known stays readable."""
         self._listeners.clear()
+        self._registered.clear()
         self._available.close()
         self._readonly.close()
 
@@ -114,6 +123,14 @@ class Registry:
     def on_change(self, callback: Callable[[], None]) -> Watch:
         """Call back on the loop after every change of ``available`` or ``readonly`` from now on."""
         return self._listeners.add(callback)
+
+    def on_registration(self, callback: Callable[[str], None]) -> Watch:
+        """Call back on the loop with the id of each bookie that registers from now on.
+
+        A bookie registers when it has started and takes requests. One that registers again before it was
+        seen to be gone is among them.
+        """
+        return self._registered.add(callback)
 
     def _changed(self, bookie_id: str, address: BookieAddress | None) -> None:
         if address is not None:

@@ -15,7 +15,7 @@ import asyncio
 import enum
 import functools
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from herdpy.backoff import Backoff
@@ -84,6 +84,14 @@ class Watch(Protocol):
         """Call back no more; calling it again does nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """With what a session can be taken up from another connection, or ended."""
+
+    session: int
+    password: bytes = field(repr=False)
+
+
 class Znodes(Protocol):
     """A session with ZooKeeper.
 
@@ -91,6 +99,10 @@ class Znodes(Protocol):
     when nothing was sent, UNKNOWN when a change was sent and not answered), ``SessionExpiredError`` when the
     session ended under a change, and ``ClosedClientError`` after ``close``.
     """
+
+    @property
+    def session_key(self) -> SessionKey | None:
+        """Of the session of now, once there is one; None where sessions cannot be taken up."""
 
     async def start(self) -> None:
         """Connect; returns once there is a session."""
@@ -234,11 +246,14 @@ class WatchedChildren(Generic[T]):
         changed: Callable[[str, T | None], None],
         *,
         counts: Callable[[str], bool] = lambda _name: True,
+        made: Callable[[str], object] = lambda _name: None,
     ) -> None:
         """Args:
         parse: a record, of a child's name and its data; None for none.
         changed: called after each change of ``records`` with the name, and None when it is gone.
         counts: whether a child of this name is one of them.
+        made: called after ``changed`` with the name of a child that is new, or was made anew: also when
+            what it holds is as before, so that ``records`` do not change.
         """
         self.records: dict[str, T] = {}
         self.complete = asyncio.Event()
@@ -247,6 +262,8 @@ class WatchedChildren(Generic[T]):
         self._parse = parse
         self._changed = changed
         self._counts = counts
+        self._made = made
+        self._made_by: dict[str, int] = {}  # the change that made each child
         self._watch: Watch | None = None
         self._children: dict[str, Watch] = {}
         self._unread: set[str] = set()
@@ -269,6 +286,7 @@ class WatchedChildren(Generic[T]):
         for name in [known for known in self._children if known not in present]:
             self._children.pop(name).cancel()
             self._unread.discard(name)
+            self._made_by.pop(name, None)
             self._set(name, None)
         for name in sorted(present - self._children.keys()):
             self._unread.add(name)
@@ -283,6 +301,9 @@ class WatchedChildren(Generic[T]):
         record = None if znode is None else self._parse(name, znode.data)
         self._unread.discard(name)
         self._set(name, record)
+        if znode is not None and self._made_by.get(name) != znode.czxid:
+            self._made_by[name] = znode.czxid
+            self._made(name)
         self._check_complete()
 
     def _set(self, name: str, record: T | None) -> None:

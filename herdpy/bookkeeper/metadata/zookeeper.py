@@ -52,6 +52,7 @@ from herdpy.bookkeeper.metadata.znodes import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    SessionKey,
     Watch,
     Znode,
     ZnodeVersionError,
@@ -373,23 +374,32 @@ class KazooZnodes:
         session_timeout_s: float = 10.0,
         *,
         operation_timeout_s: float | None = None,
+        start_timeout_s: float | None = None,
         acl: Acl = Acl.OPEN,
         digest_auth: str | None = None,
         access: ZooKeeperAccess = IN_THE_CLEAR,
+        taken_up: SessionKey | None = None,
     ) -> None:
         """Args:
         hosts: "host:port,host:port"; a path behind them ("/chroot") is put before every path.
         session_timeout_s: asked of ZooKeeper, which may grant another.
         operation_timeout_s: how long one operation may take, waiting for the connection included; None:
             as long as the session time-out.
+        start_timeout_s: how long ``start`` waits for the first connection; None: as long as the longer of
+            the two.
         acl: of the znodes made.
         digest_auth: "user:password" of ZooKeeper's digest scheme.
         access: whether TLS is used, and with which certificates.
+        taken_up: a session of another client, which has ended without closing it: this one goes on with it
+            where it has not expired. A client that lives would lose it.
         """
         self._hosts = hosts
         self._access = access
+        self._taken_up = taken_up
         self._session_timeout_s = session_timeout_s
         self._operation_timeout_s = session_timeout_s if operation_timeout_s is None else operation_timeout_s
+        usual_s = max(session_timeout_s, self._operation_timeout_s)
+        self._start_timeout_s = usual_s if start_timeout_s is None else start_timeout_s
         self._acl = CREATOR_ALL_ACL if acl is Acl.CREATOR else OPEN_ACL_UNSAFE
         self._auth = [("digest", digest_auth)] if digest_auth is not None else None
         self._client: Any = None
@@ -407,6 +417,11 @@ class KazooZnodes:
         """The session's state as last heard."""
         return self._state
 
+    @property
+    def session_key(self) -> SessionKey | None:
+        key = None if self._client is None else self._client.client_id
+        return None if key is None else SessionKey(*key)
+
     async def start(self) -> None:
         self._refuse_closed()
         if self._client is not None:
@@ -417,15 +432,17 @@ class KazooZnodes:
             timeout=self._session_timeout_s,
             default_acl=self._acl,
             auth_data=self._auth,
-            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+            client_id=None if self._taken_up is None else (self._taken_up.session, self._taken_up.password),
+            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.2},
             logger=self._log,
             **self._access.keywords(self._hosts, self._session_timeout_s),
         )
         self._reads = ZnodeReads(self._client, self._bridge)
         self._client.add_listener(self._state_in_thread)
         self._client.start_async()
+        waiting = asyncio.get_running_loop().call_later(self._session_timeout_s, self._report_waiting)
         try:
-            async with asyncio.timeout(max(self._session_timeout_s, self._operation_timeout_s)):
+            async with asyncio.timeout(self._start_timeout_s):
                 await self._connected.wait()
         except TimeoutError:
             await self.close()
@@ -435,6 +452,13 @@ class KazooZnodes:
         except asyncio.CancelledError:
             await self.close()
             raise
+        finally:
+            waiting.cancel()
+
+    def _report_waiting(self) -> None:
+        _log.warning(
+            "no session with ZooKeeper yet", extra={"hosts": self._hosts, "patience_s": self._start_timeout_s}
+        )
 
     async def close(self) -> None:
         """End the session; what waits fails with ClosedClientError. May be repeated.

@@ -275,7 +275,7 @@ class EntryReader:
             an entry says nothing.
 
     Attributes:
-        digest_mismatches: replicas passed over because their body was not the entry asked for.
+        digest_mismatches: replicas passed over because their body was not the requested entry.
         speculative_reads: replicas asked because another one was late.
         outstanding: the reads under way; each takes itself out at its end.
     """
@@ -372,6 +372,8 @@ class EntryReader:
         """The bookies of the entry's write set in the order to ask them; the same few orders come again."""
         order = self.order
         order.refresh()
+        if members is not self._orders_members:
+            self._doubt_the_silent(members)
         if order.version != self._orders_version or members is not self._orders_members:
             self._orders.clear()
             self._orders_version = order.version
@@ -384,6 +386,14 @@ class EntryReader:
             found = tuple(get(bookie) for bookie in order.ordered(members[index] for index in indexes))
             self._orders[key] = found
         return found
+
+    def _doubt_the_silent(self, members: tuple[str, ...]) -> None:
+        """A bookie with a late answer to another request gets reads last, from the start: a takeover must not
+        wait for one that fell silent together with the leader.
+        """
+        for bookie_id in set(members) - set(self._orders_members):
+            if self.pool.get(bookie_id).is_silent:
+                self.order.doubt(bookie_id)
 
     def _speculate(self) -> None:
         """Ask another replica for every read that is late; one timer serves them all."""

@@ -108,6 +108,16 @@ class Ahead:
                 self._reads.pop(one).cancel()
         return entry
 
+    def pop_run(self, first: int, last: int) -> list[Entry]:
+        """Take out the entries from ``first`` on, up to ``last``, as far as they are here without a gap."""
+        run: list[Entry] = []
+        entry = self.pop(first)
+        while entry is not None:
+            run.append(entry)
+            first += 1
+            entry = self._held.pop(first, None) if first <= last else None
+        return run
+
     async def arrival(self, entry_id: int) -> None:
         """Return when the entry is not under way (any more)."""
         while entry_id in self._reads:

@@ -66,12 +66,16 @@ class BookieBackoff:
         return self._loop.time() + MIN_PAUSE_S >= self.deadline_s
 
     async def pause(self, bookie_ids: Iterable[str]) -> bool:
-        """Wait until the first of these may be asked again; False (at once) when that is too late."""
-        pauses = [self._pool.get(bookie_id).pause_left_s for bookie_id in bookie_ids]
+        """Wait until the first of these may be asked again; False (at once) when that is too late.
+
+        A bookie that registers ends the wait.
+        """
+        ids = tuple(bookie_ids)
+        pauses = [self._pool.get(bookie_id).pause_left_s for bookie_id in ids]
         pause_s = max(MIN_PAUSE_S, min((one for one in pauses if one > 0), default=0.0))
         if self._loop.time() + pause_s >= self.deadline_s:
             return False
-        await asyncio.sleep(pause_s)
+        await self._pool.await_any(ids, pause_s)
         return True
 
 
@@ -142,7 +146,7 @@ class EnsembleQuestion(Generic[T]):
             task.cancel()
 
     def what_was_said(self) -> str:
-        """Who failed to answer, and how, for an error's message."""
+        """The bookies that failed to answer, and how, for an error's message."""
         return "; ".join(f"{bookie}: {error.message}" for bookie, error in self.problems.items())
 
     async def _put(self, index: int, ask: Callable[[str], Awaitable[T]]) -> None:

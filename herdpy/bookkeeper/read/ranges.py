@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.digest import Digest, Entry
@@ -212,10 +213,23 @@ class RangeReader:
         self._seen(read.entry)
         return read.entry
 
-    async def read(
+    async def read(self, first: int, last: int) -> AsyncGenerator[Entry, None]:
+        """Entries first to last in order."""
+        async with aclosing(self.runs(first, last)) as runs:
+            async for run in runs:
+                for entry in run:
+                    if self._entries.is_closed:
+                        raise self._entries.closed_error()
+                    yield entry
+
+    async def runs(
         self, first: int, last: int, *, growing: Callable[[], int] | None = None
-    ) -> AsyncGenerator[Entry, None]:
-        """Entries first to last in order; ``growing``: how far to go on by now, if that is further."""
+    ) -> AsyncGenerator[list[Entry], None]:
+        """Entries first to last in order, as many at a time as are there.
+
+        Args:
+            growing: how far to go on by now, if that is further.
+        """
         view = self._view
         entries = self._entries
         window = ReadWindow(entries, view.span_at, self._settings, first, last)
@@ -229,16 +243,16 @@ class RangeReader:
                     else:
                         window.again(await self._moved_to(read))
                     continue
+                if entries.is_closed:
+                    raise entries.closed_error()
                 for entry in taken:
-                    if entries.is_closed:
-                        raise entries.closed_error()
                     if entry.lac > view.last_add_confirmed:
                         view.prove(entry.lac)
                     if entry.length > view.length_bytes:
                         self._seen(entry)
-                    if growing is not None:
-                        window.extend(growing())
-                    yield entry
+                if growing is not None:
+                    window.extend(growing())
+                yield taken
         finally:
             window.close()
 

@@ -23,6 +23,7 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest, Entry
@@ -99,6 +100,13 @@ class Tail:
 
     async def entries(self, next_id: int) -> AsyncGenerator[Entry, None]:
         """The entries from ``next_id`` on; ends behind the last one of a closed ledger."""
+        async with aclosing(self.runs(next_id)) as runs:
+            async for run in runs:
+                for entry in run:
+                    yield entry
+
+    async def runs(self, next_id: int) -> AsyncGenerator[list[Entry], None]:
+        """As :meth:`entries`, as many at a time as are there."""
         view, ahead = self._view, self._ahead
         self._tails.append(self)
         try:
@@ -106,21 +114,21 @@ class Tail:
                 ahead.next_id = next_id
                 if next_id <= view.last_add_confirmed:
                     await ahead.arrival(next_id)
-                    fetched = ahead.pop(next_id)
-                    if fetched is not None:
+                    run = ahead.pop_run(next_id, view.last_add_confirmed)
+                    if run:
                         self._fruitless = 0
-                        next_id += 1
+                        next_id += len(run)
                         if not view.is_closed:
-                            view.length_bytes = max(view.length_bytes, fetched.length)
-                        yield fetched
+                            view.length_bytes = max(view.length_bytes, *[one.length for one in run])
+                        yield run
                         continue
                     last = self._confirmed_and_not_held()
-                    confirmed = self._ranges.read(next_id, last, growing=self._confirmed_and_not_held)
+                    confirmed = self._ranges.runs(next_id, last, growing=self._confirmed_and_not_held)
                     try:
-                        async for entry in confirmed:
+                        async for run in confirmed:
                             self._fruitless = 0
-                            next_id += 1
-                            yield entry
+                            next_id += len(run)
+                            yield run
                     except PASSING as error:
                         await self._no_replica(error)
                     except NoSuchEntryError as error:
@@ -364,6 +372,11 @@ class LedgerReader:
         self._check(first, last, unconfirmed=True)
         return self._ranges.read(first, last)
 
+    def unconfirmed_runs(self, first: int, last: int) -> AsyncGenerator[list[Entry], None]:
+        """As :meth:`read_unconfirmed`, as many entries at a time as are there."""
+        self._check(first, last, unconfirmed=True)
+        return self._ranges.runs(first, last)
+
     async def read_last_add_confirmed(self) -> int:
         """Ask the bookies how far the ledger is confirmed; -1 when it has no confirmed entry.
 
@@ -392,6 +405,13 @@ class LedgerReader:
             NoSuchEntryError, DigestMismatchError and the like: the replicas of a confirmed entry answered,
                 and none of them gave it.
         """
+        return self._tail(from_entry).entries(from_entry)
+
+    def tail_runs(self, from_entry: int) -> AsyncGenerator[list[Entry], None]:
+        """As :meth:`tail`, as many entries at a time as are there: at a high rate that costs much less."""
+        return self._tail(from_entry).runs(from_entry)
+
+    def _tail(self, from_entry: int) -> Tail:
         self._check_usable()
         if from_entry < 0:
             raise ValueError(f"no entry has the id {from_entry}")
@@ -400,7 +420,7 @@ class LedgerReader:
         )
         # The client ends tails by closing their readers, which it refers to weakly.
         tail.reader = self
-        return tail.entries(from_entry)
+        return tail
 
     def report(self, last_add_confirmed: int, silent_s: float) -> None:
         """Say what the ledger's writer reports: that every entry up to there is confirmed.

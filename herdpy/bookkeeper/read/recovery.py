@@ -6,7 +6,8 @@ compare-and-set), ``quorum`` (the fence), ``entry_read`` through ``ranges`` (for
 1. The state becomes IN_RECOVERY, so that the writer cannot change the ensemble or close. A ledger that
    already is in recovery may belong to a recoverer that is alive or dead: this one goes on all the same.
 2. The last ensemble is fenced (``fence``). From here on nothing new can be confirmed. The same request
-   returns the last entry each bookie has, whose header says what was confirmed when it was sent.
+   returns the last entry each bookie has, whose header says what was confirmed when it was sent. Steps 1
+   and 2 are under way together: the fence counts when step 1 has found that it was the ensemble.
 3. From the highest last add confirmed on, entries are read one after the other, each read fencing the
    bookie it asks, until enough replicas lack one: that one and all behind it were never confirmed.
 4. What was found is written again (``ReAdds``), so that an ack quorum has it.
@@ -35,10 +36,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdpy.bookkeeper.digest import Digest, Entry, master_key
 from herdpy.bookkeeper.errors import (
@@ -64,6 +65,8 @@ from herdpy.bookkeeper.wire.entries import AddEncoder
 from herdpy.bookkeeper.wire.protocol import ReplyStatus
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from herdpy.bookkeeper.bookie import AnsweringBookie, BookiePool
     from herdpy.bookkeeper.placement import Placement
 
@@ -92,7 +95,7 @@ async def fence(
     pool: BookiePool,
     digest: Digest,
     fence_key: bytes,
-    remade: frozenset[str],
+    remade: Awaitable[frozenset[str]],
     patience_s: float,
 ) -> Fenced:
     """Fence the last ensemble until no ack quorum can be formed without a fenced bookie.
@@ -102,8 +105,8 @@ async def fence(
     are asked again for ``patience_s``.
 
     Args:
-        remade: bookies that began with empty disks after the ledger was made: that they have nothing of it
-            is no answer.
+        remade: gives the bookies that began with empty disks after the ledger was made: that they have
+            nothing of it is no answer. Awaited as often as there are such answers.
 
     Raises:
         UnauthorizedError: a bookie holds the ledger under another password.
@@ -123,7 +126,7 @@ async def fence(
             return None
 
     async def was_remade(bookie_id: str) -> bool:
-        return bookie_id in remade
+        return bookie_id in await remade
 
     question = EnsembleQuestion(metadata, ask, was_remade, BookieBackoff(pool, patience_s))
     try:
@@ -338,7 +341,7 @@ async def recover_ledger(
     settings: ClientSettings,
     digest: Digest,
     password: bytes,
-    known_entry_id: int = NO_ENTRY,
+    known_entry_id: int | asyncio.Future[int] = NO_ENTRY,
     *,
     accept_loss: bool = False,
 ) -> Versioned:
@@ -350,6 +353,7 @@ async def recover_ledger(
         versioned: the metadata as read; they may be old.
         password: the ledger's.
         known_entry_id: an entry that certainly was confirmed, because somebody has applied it; -1: none is.
+            A future is awaited when the end was found.
         accept_loss: believe bookies that lost their disks, too: an operator's word.
 
     Raises:
@@ -361,33 +365,70 @@ async def recover_ledger(
         NoSuchLedgerError: it was deleted.
         ZooKeeperUnavailableError, SessionExpiredError: the state could not be changed.
     """
-    while True:
-        versioned = await update(store, ledger_id, versioned, _start)
-        metadata = versioned.metadata
-        if metadata.state is LedgerState.CLOSED:
-            return versioned
-        log.info("recovering", extra={"ledger_id": ledger_id, "segments": len(metadata.segments)})
-        members = metadata.last_segment.members
-        asked = () if accept_loss else members
-        remade = await store.remade(ledger_id, asked)
+    while not versioned.metadata.is_closed:
+        before = versioned.metadata.last_segment
+        bookies = () if accept_loss else before.members
         key = master_key(password)
+        async with _Beginning(ledger_id, versioned, store, bookies, pool, settings, digest, key) as beginning:
+            versioned = await beginning.started
+            metadata = versioned.metadata
+            if metadata.is_closed or metadata.last_segment != before:
+                continue
+            remade, fenced = await beginning.remade, await beginning.fenced
+        log.info("recovering", extra={"ledger_id": ledger_id, "segments": len(metadata.segments)})
         recovery = _Recovery(ledger_id, metadata, remade, pool, placement, settings, digest, key)
-        end = await recovery.run()
-        if await store.remade(ledger_id, asked) != remade:
+        end, remade_now = await recovery.run(fenced, partial(store.remade, ledger_id, bookies))
+        if remade_now != remade:
             continue
-        if end.last_entry_id < known_entry_id:
+        known = known_entry_id if isinstance(known_entry_id, int) else await known_entry_id
+        if end.last_entry_id < known:
             raise LostEntriesError(
-                f"the bookies have nothing after entry {end.last_entry_id}, and entry {known_entry_id} was"
-                " confirmed",
+                f"the bookies have nothing after entry {end.last_entry_id}, and entry {known} was confirmed",
                 ledger_id=ledger_id,
-                entry_id=known_entry_id,
+                entry_id=known,
             )
-        closed = await _publish(ledger_id, versioned, store, metadata.last_segment, end)
-        if closed.metadata.state is LedgerState.CLOSED:
-            _verify(ledger_id, closed.metadata, end)
-            return closed
-        # The last ensemble was rewritten under us (by auto recovery): what was found is to be kept there.
-        versioned = closed
+        versioned = await _publish(ledger_id, versioned, store, before, end)
+        if versioned.metadata.is_closed:
+            _verify(ledger_id, versioned.metadata, end)
+        # Else the last ensemble was rewritten under us (by auto recovery): what was found must be kept there.
+    return versioned
+
+
+class _Beginning:
+    """Steps 1 and 2 at the same time; what is left of them ends with the block, however that ends.
+
+    Attributes:
+        started: the metadata, in recovery or closed.
+        remade: the bookies whose "nothing" is no answer.
+        fenced: what the last ensemble of the metadata as they were given said; see ``fence``.
+    """
+
+    def __init__(
+        self,
+        ledger_id: int,
+        versioned: Versioned,
+        store: LedgerStore,
+        bookies: Iterable[str],
+        pool: BookiePool,
+        settings: ClientSettings,
+        digest: Digest,
+        key: bytes,
+    ) -> None:
+        self.started = asyncio.ensure_future(update(store, ledger_id, versioned, _start))
+        self.remade = asyncio.ensure_future(store.remade(ledger_id, bookies))
+        patience_s = settings.request_timeout_s
+        self.fenced = asyncio.ensure_future(
+            fence(ledger_id, versioned.metadata, pool, digest, key, self.remade, patience_s)
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = (self.started, self.remade, self.fenced)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +494,6 @@ class _Recovery:
         digest: Digest,
         key: bytes,
     ) -> None:
-        self._remade = remade
         self._ledger_id = ledger_id
         self._metadata = metadata
         self._pool = pool
@@ -468,19 +508,11 @@ class _Recovery:
         )
         self._plain = EntryReader(ledger_id, *quorums, pool, settings, digest, order)
 
-    async def run(self) -> _End:
-        """Fence, read forward, write again."""
+    async def run(
+        self, fenced: Fenced, remade: Callable[[], Coroutine[Any, Any, frozenset[str]]]
+    ) -> tuple[_End, frozenset[str]]:
+        """Read forward, and write again; the end, and what ``remade`` gave after all had been read."""
         try:
-            patience_s = self._settings.request_timeout_s
-            fenced = await fence(
-                self._ledger_id,
-                self._metadata,
-                self._pool,
-                self._digest,
-                self._key,
-                self._remade,
-                patience_s,
-            )
             readds = ReAdds(
                 self._ledger_id,
                 self._metadata,
@@ -493,16 +525,12 @@ class _Recovery:
             )
             try:
                 last = await self._read_forward(fenced.last_add_confirmed + 1, readds)
-                await readds.finish()
+                _, remade_now = await asyncio.gather(readds.finish(), remade())
             finally:
                 readds.close()
             length_bytes = last.length if last is not None else await self._length_at(fenced)
-            return _End(
-                fenced.last_add_confirmed,
-                readds.confirmed,
-                length_bytes,
-                tuple(sorted(readds.segments.items())),
-            )
+            segments = tuple(sorted(readds.segments.items()))
+            return _End(fenced.last_add_confirmed, readds.confirmed, length_bytes, segments), remade_now
         finally:
             self._forward.close()
             self._plain.close()

@@ -231,7 +231,7 @@ class ReplicaOrder:
 
     Args:
         loop: whose time counts.
-        doubt_s: for how long a bookie that failed or was slow is asked last.
+        doubt_s: for how long a bookie that failed or was slow is tried last.
         preferred: bookies to ask first, such as those of one's own rack.
     """
 

@@ -113,7 +113,10 @@ def encode_any(number: int) -> bytes:
     return bytes(out)
 
 
-SHORT: Final = tuple(encode_any(number) for number in range(1 << 14))
+SHORT: Final = (
+    *(bytes((number,)) for number in range(1 << 7)),
+    *(bytes((low, high)) for high in range(1, 1 << 7) for low in range(1 << 7, 1 << 8)),
+)
 """Varints below 2**14, by number."""
 
 LOW: Final = tuple(bytes((number & 127 | 128, number >> 7 | 128)) for number in range(1 << 14))

@@ -28,14 +28,13 @@ from herdpy.bookkeeper.errors import (
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.read import LedgerReader
 from herdpy.log.bookkeeper.settings import FINAL, PAUSE_FIRST_S, PAUSE_MAX_S, LedgerLogSettings, ReaderBackoff
-from herdpy.log.bookkeeper.walk import next_ledger, walk
+from herdpy.log.bookkeeper.walk import EntryRun, check_position, walk
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.entry import LogEntry
 from herdpy.log.errors import (
     CorruptLedgerError,
     LogClosedError,
     LogError,
-    LogTrimmedError,
     LogUnavailableError,
 )
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
@@ -161,14 +160,20 @@ class FollowedLog:
     Args:
         bk: an open client.
         ledger_list: where the list is.
+        known: the list, if it is known to whoever reads; it counts until a later version is heard of.
     """
 
     def __init__(
-        self, bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings | None = None
+        self,
+        bk: BookKeeper,
+        ledger_list: ZnodeLedgerList,
+        settings: LedgerLogSettings | None = None,
+        known: LedgerListState | None = None,
     ) -> None:
         self._bk = bk
         self._settings = settings or LedgerLogSettings()
         self._list = FollowedList(ledger_list, self._settings)
+        self._list.known = known
         self._closed = False
         self._seen = self._reported = LSN(-1, -1)
         self._report_due_s = 0.0
@@ -186,32 +191,37 @@ class FollowedLog:
             CorruptLedgerError: an entry, a ledger or the list is damaged or missing.
             LogUnavailableError: bookies or ZooKeeper did not answer for ``read_patience_s``.
         """
-        return self._read(after, upto)
+        return _one_by_one(self.read_runs(after, upto))
 
-    async def _read(self, after: LSN, upto: LSN | None) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
-        end = await self.position()
-        limit = end if upto is None else min(upto, end)
+    async def read_runs(self, after: LSN, upto: LSN | None = None) -> AsyncGenerator[EntryRun, None]:
+        """As :meth:`read`, as many entries at a time as are there."""
+        if upto is not None and upto <= self.lac:
+            limit = upto
+        else:
+            end = await self.position()
+            limit = end if upto is None else min(upto, end)
         if after >= limit:
             await self.check(after)
             return
-        async with aclosing(walk(self, after, limit)) as entries:
-            async for item in entries:
-                self._saw(item[0])
-                yield item
+        async with aclosing(walk(self, after, limit)) as runs:
+            async for run in runs:
+                self._saw(run[-1][0])
+                yield run
 
     def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         """As ``read``, then each entry as soon as it is confirmed, over all ledgers, until ``close``.
 
         While bookies or ZooKeeper are away it waits.
         """
-        return self._tail(after)
+        return _one_by_one(self.tail_runs(after))
 
-    async def _tail(self, after: LSN) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
+    async def tail_runs(self, after: LSN) -> AsyncGenerator[EntryRun, None]:
+        """As :meth:`tail`, as many entries at a time as are there."""
         try:
-            async with aclosing(walk(self, after, None)) as entries:
-                async for item in entries:
-                    self._saw(item[0])
-                    yield item
+            async with aclosing(walk(self, after, None)) as runs:
+                async for run in runs:
+                    self._saw(run[-1][0])
+                    yield run
         except ClosedClientError:
             if not self._closed:
                 raise
@@ -224,12 +234,7 @@ class FollowedLog:
             LogTrimmedError: entries after it are gone.
             LogUnavailableError: ZooKeeper did not answer in time.
         """
-        state = await self.refresh()
-        if position < state.base:
-            raise LogTrimmedError(
-                f"the entries after {position} are trimmed, the log begins after {state.base}"
-            )
-        next_ledger(state, position)
+        check_position(await self.refresh(), position)
 
     async def position(self) -> LSN:
         """The newest entry that is confirmed, asked of ZooKeeper and the bookies.
@@ -306,6 +311,11 @@ class FollowedLog:
                 known = max(known, LSN(reader.ledger_id, reader.last_add_confirmed))
         return known
 
+    @property
+    def known(self) -> LedgerListState | None:
+        """The ledger list as it was last seen, with its version; None: it never was."""
+        return self._list.known
+
     def ledgers(self) -> tuple[LedgerInfo, ...]:
         """The ledger list as it was last seen."""
         return self._list.known.ledgers if self._list.known is not None else ()
@@ -333,17 +343,19 @@ class FollowedLog:
     async def refresh(self) -> LedgerListState:
         return await self._list.refresh()
 
-    def closed_entries(self, info: LedgerInfo, first: int) -> AsyncGenerator[RawEntry, None]:
+    def closed_entries(self, info: LedgerInfo, first: int) -> AsyncGenerator[list[RawEntry], None]:
         return self._entries(info, first, info.last_entry_id)
 
-    def open_entries(self, info: LedgerInfo, first: int, upto: int | None) -> AsyncGenerator[RawEntry, None]:
+    def open_entries(
+        self, info: LedgerInfo, first: int, upto: int | None
+    ) -> AsyncGenerator[list[RawEntry], None]:
         return self._entries(info, first, upto)
 
     # Ledgers.
 
     async def _entries(
         self, info: LedgerInfo, first: int, upto: int | None
-    ) -> AsyncGenerator[RawEntry, None]:
+    ) -> AsyncGenerator[list[RawEntry], None]:
         """Entries from ``first`` to ``upto``, known to be confirmed, or (None) as they are, until the end."""
         patience = ReaderBackoff(self._settings.read_patience_s if upto is not None else None)
         while True:
@@ -351,13 +363,13 @@ class FollowedLog:
                 async with (
                     self._reader(info) as reader,
                     aclosing(
-                        reader.tail(first) if upto is None else reader.read_unconfirmed(first, upto)
-                    ) as entries,
+                        reader.tail_runs(first) if upto is None else reader.unconfirmed_runs(first, upto)
+                    ) as runs,
                 ):
-                    async for raw in entries:
+                    async for run in runs:
                         patience.reset()
-                        first = raw.entry_id + 1
-                        yield raw
+                        first = run[-1].entry_id + 1
+                        yield run
                 return
             except FINAL:
                 raise
@@ -395,6 +407,13 @@ class FollowedLog:
 
     def _saw(self, lsn: LSN) -> None:
         self._seen = max(self._seen, lsn)
+
+
+async def _one_by_one(runs: AsyncGenerator[EntryRun, None]) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
+    async with aclosing(runs) as coming:
+        async for run in coming:
+            for item in run:
+                yield item
 
 
 # The leader's own log.
@@ -445,15 +464,15 @@ class OwnView(FollowedLog):
 
     async def open_entries(
         self, info: LedgerInfo, first: int, upto: int | None
-    ) -> AsyncGenerator[RawEntry, None]:
+    ) -> AsyncGenerator[list[RawEntry], None]:
         while True:
             last = self._last_of(info.ledger_id)
             if upto is not None:
                 last = min(last, upto)
             if first <= last:
-                async for raw in self._entries(info, first, last):
-                    first = raw.entry_id + 1
-                    yield raw
+                async for run in self._entries(info, first, last):
+                    first = run[-1].entry_id + 1
+                    yield run
             elif self._closed or self._is_left(info.ledger_id) or (upto is not None and first > upto):
                 return
             else:

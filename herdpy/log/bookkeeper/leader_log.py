@@ -17,7 +17,6 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from time import perf_counter
 from typing import Any, TypeVar
 
 from herdpy.bookkeeper.client import BookKeeper
@@ -29,6 +28,7 @@ from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.log.bookkeeper.recent_entries import RecentEntries
 from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings, Quorums
+from herdpy.log.bookkeeper.spare_ledger import SpareLedger
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogWatch
@@ -44,6 +44,7 @@ from herdpy.log.errors import (
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.log_counts import LogCounts
 from herdpy.log.lsn import LSN
+from herdpy.log.wait import Wait
 from herdpy.machine import boot_time_s
 
 
@@ -77,7 +78,7 @@ class Acknowledger:
                 append.fail(error)
 
     def break_down(self, appends: Sequence[Append], error: BaseException) -> LogError:
-        """The hook failed with ``error`` at these: it is asked no more. Returns why the log is lost."""
+        """The hook failed with ``error`` at these: it is called no more. Returns why the log is lost."""
         failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
         failure.__cause__ = error
         self._hook = None
@@ -168,6 +169,7 @@ class LeaderLog(LoopLog):
         super().__init__()
         self.counts = LogCounts()
         self._settings = settings
+        self._clock = clock
         self._acknowledger = Acknowledger(acknowledge)
         self._on_lost = on_lost
         self._refusal: LogError | None = None
@@ -181,6 +183,7 @@ class LeaderLog(LoopLog):
             settings,
             self._lac,
             self._lac_crc,
+            clock=clock,
             open_transactions=open_transactions,
             on_done=self.deliver,
             on_unreadable=self._unreadable,
@@ -194,12 +197,13 @@ class LeaderLog(LoopLog):
         self._pauses = Pauses(self._queue, self._sender, settings.max_queued_bytes, lambda: self._lost)
         self._succession = Succession(bk, self._ledgers, self._sender, self._pauses, settings, self)
 
-    async def begin(self) -> None:
+    async def begin(self, spare: SpareLedger | None = None) -> None:
         """Make and list the first ledger, and write its header; see ``Takeover.lead``."""
+        made = None if spare is None else spare.take(self.state, self._settings)
         on_lost, self._on_lost = self._on_lost, None  # what is lost before it is won is raised here
         try:
             async with asyncio.timeout(self._settings.write_patience_s):
-                writer = await succession.make(self._ledgers)
+                writer = await succession.make(self._ledgers, made)
                 self._sender.begin(writer, self._lac, self._lac_crc)
                 self._succession.begun()
                 await self._pauses.quiet()
@@ -262,6 +266,19 @@ class LeaderLog(LoopLog):
         """As ``CommitLog.hurry``: what waits goes as soon as no entry is in flight."""
         self._sender.want()
 
+    def confirm(self) -> Wait[None]:
+        """Resolved once an entry is acknowledged that was sent after this call: no other leader has
+        acknowledged anything up to the call, since it fences the log first. To be called on the loop.
+
+        What is on its way to be sent counts; with nothing of that an entry without content is written, one
+        for all who wait. Fails with LogClosedError when the log ends first.
+        """
+        if self._refusal is not None:
+            ended: Wait[None] = Wait()
+            ended.fail(LogClosedError(str(self._refusal)))
+            return ended
+        return self._sender.confirm()
+
     async def room(self) -> None:
         """Return when less is queued than ``max_queued_bytes``, or the log takes no more appends."""
         await self._pauses.room()
@@ -277,6 +294,7 @@ class LeaderLog(LoopLog):
                 return
             self._succession.went_well()
             entry = flights.popleft()
+            self._ledgers.prove_by_entry(entry.sent_s)
             self._lac, self._lac_crc = entry.lsn, entry.crc
             self._recent.add(entry.lsn, entry.data)
             appends = entry.appends
@@ -293,7 +311,9 @@ class LeaderLog(LoopLog):
                     watch.applied()
                 for append in appends:
                     append.resolve(entry.lsn)
-            self.counts.group(len(appends), entry.size_bytes, perf_counter() - entry.sent_s)
+            for wait in entry.confirms:
+                wait.resolve(None)
+            self.counts.group(len(appends), entry.size_bytes, self._clock() - entry.sent_s)
         self._sender.pump()
         self._succession.look()
         self._view.lac_moved()

@@ -5,8 +5,12 @@ compare-and-set on the version that this leader wrote last: if one is lost, anot
 
 Ownership: bookies forget that a ledger was fenced once they have dropped it. A leader that slept
 through the takeover, the trimming and that might then write to a ledger that is no more, and get the
-answer that it is done. So each change of the list is also a proof, good for ``ownership_s``: without one so
-young nothing is acknowledged; and a new leader deletes no ledger of others before that time is over.
+answer that it is done. So each change of the list is a proof, good for ``ownership_s``: without one so young
+nothing is acknowledged; and a new leader deletes no ledger of others before that time is over.
+
+An entry is a proof, too, of the moment at which it was sent: acknowledged while the last proof was good, it
+was stored before any bookie could forget a fence, and so before there was one. A chain of entries keeps the
+log while ZooKeeper is silent; a gap in it ends that, and then only the list counts.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy.machine import boot_time_s
+from herdpy.machine import CLOCK_DRIFT, boot_time_s
 
 _log = logging.getLogger("herdpy.log.own_ledgers")
 
@@ -73,20 +77,23 @@ class OwnLedgers:
             LedgerListConflictError: another node owns the log.
         """
         async with self._lock:
-            asked_s = self._clock()
+            sent_s = self._clock()
             self.state = await self._list.write(make(self.state), self.state.version)
-            self._proven_s = asked_s
+            self._proven_s = sent_s
         self._on_change()
         return self.state
 
-    async def add(self) -> LedgerWriter:
+    async def add(self, spare: LedgerWriter | None = None) -> LedgerWriter:
         """Make a ledger and list it, open; it is listed before anything is written to it.
+
+        Args:
+            spare: one that was made for this epoch, see ``spare_ledger``.
 
         Raises:
             LedgerListConflictError: another node owns the log.
             BookKeeperError: the ledger could not be made.
         """
-        writer = await create_ledger(
+        writer = spare or await create_ledger(
             self._bk, self._settings, self.state.log_id, self.state.node, self.state.epoch
         )
         if any(one.ledger_id >= writer.ledger_id for one in self.state.ledgers) or (
@@ -152,9 +159,18 @@ class OwnLedgers:
 
     # Ownership.
 
+    @property
+    def unproven_s(self) -> float:
+        """How long ago the list was this leader's for certain."""
+        return self._clock() - self._proven_s
+
     def is_proven(self) -> bool:
-        """Whether the list was this leader's not longer than ``ownership_s`` ago."""
-        return self._clock() - self._proven_s <= self._settings.ownership_s
+        """Whether the list was this leader's not longer than ``ownership_s`` ago, by any other's clock."""
+        return self._clock() - self._proven_s <= self._settings.ownership_s * (1 - CLOCK_DRIFT)
+
+    def prove_by_entry(self, sent_s: float) -> None:
+        """An entry that was sent then is acknowledged, and the list ``is_proven``."""
+        self._proven_s = max(self._proven_s, sent_s)
 
     async def prove(self, age_s: float = 0.0) -> None:
         """Write the list as it is, unless that was done less than ``age_s`` ago.
@@ -203,8 +219,8 @@ class OwnLedgers:
         listed = {info.ledger_id for info in self.state.ledgers}
         newest = max(listed, default=self.state.base.ledger_id)
         # One that this leader is making at this moment has a higher id than those it listed; one that a later
-        # leader is making has a higher epoch.
-        is_over = epoch < self.state.epoch or (epoch == self.state.epoch and ledger_id < newest)
+        # leader is making, or keeps ready, has a higher epoch, and is of use only if its id is higher, too.
+        is_over = epoch < self.state.epoch or ledger_id < newest
         return is_over and ledger_id not in listed and self.may_delete(epoch)
 
     async def _delete(self, ledger_id: int) -> bool:

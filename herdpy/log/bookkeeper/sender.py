@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
 
 from herdpy.bookkeeper.errors import BackPressureError, BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.write import LedgerWriter
@@ -32,7 +31,9 @@ from herdpy.log.entry import (
     encode_entry,
     encode_part,
 )
+from herdpy.log.errors import LogClosedError
 from herdpy.log.lsn import LSN
+from herdpy.log.wait import Wait
 
 _ENOUGH_BYTES = 1 << 16
 """So many bytes are worth an entry while others are on their way, however few transactions they are."""
@@ -56,13 +57,25 @@ class Outgoing:
         appends: those that take effect with it.
         size_bytes: of the transactions' bytes in it.
         lsn, crc: its place, once it is sent; another one when it had to be sent again in a new ledger.
-        sent_s: when that was.
+        sent_s: when that was, by the log's clock.
+        confirms: resolved once it is acknowledged: it was sent after each of them was made.
         data: the entry as it was sent, where it is small enough for ``RecentEntries``; else empty.
         done: whether the bookies have it.
         watch: is called for what becomes of it, if there is one.
     """
 
-    __slots__ = ("appends", "crc", "data", "done", "lsn", "parts", "sent_s", "size_bytes", "watch")
+    __slots__ = (
+        "appends",
+        "confirms",
+        "crc",
+        "data",
+        "done",
+        "lsn",
+        "parts",
+        "sent_s",
+        "size_bytes",
+        "watch",
+    )
 
     def __init__(self, parts: list[bytes], appends: list[LeaderAppend], size_bytes: int) -> None:
         self.parts = parts
@@ -74,6 +87,7 @@ class Outgoing:
         self.sent_s = 0.0
         self.done = False
         self.watch: EntryWatch | None = None
+        self.confirms: tuple[Wait[None], ...] = ()
 
 
 class _Stretch:
@@ -240,6 +254,7 @@ class Sender:
         last: LSN,
         crc: int,
         *,
+        clock: Callable[[], float],
         open_transactions: Callable[[], int],
         on_done: Callable[[], None],
         on_unreadable: Callable[[Exception], None],
@@ -247,6 +262,7 @@ class Sender:
         on_switched: Callable[[LedgerWriter, LSN, int], None],
     ) -> None:
         """Args:
+        clock: that of the log; it runs also while the process is stopped.
         open_transactions: how many may commit soon; see ``pacing``.
         on_done: an entry at the head of the flights is done.
         on_unreadable: the next entry cannot be made: nothing behind it can be written either.
@@ -259,6 +275,8 @@ class Sender:
         self.last, self.crc = last, crc
         self.flights: deque[Outgoing] = deque()
         self._queue = queue
+        self._clock = clock
+        self._unconfirmed: tuple[Wait[None], ...] = ()
         self._max_in_flight = settings.max_in_flight
         self._pacing = Pacing(
             settings.commit_delay_s, settings.commit_siblings, open_transactions, lambda: self.pump()
@@ -279,6 +297,17 @@ class Sender:
         self._scheduled = False
         self.pump()
 
+    def confirm(self) -> Wait[None]:
+        """Resolved once an entry that is sent from now on is acknowledged, whatever it holds.
+
+        Without anything to be sent an entry without content is, one for all waiters, once nothing is in
+        flight. Fails with LogClosedError when the log ends before that.
+        """
+        wait: Wait[None] = Wait()
+        self._unconfirmed += (wait,)
+        self.schedule()
+        return wait
+
     def hurry(self) -> None:
         """Send what waits without waiting for more."""
         if self._queue:
@@ -297,21 +326,26 @@ class Sender:
         under_way = sum(not entry.done for entry in flights)
         sent = False
         while (
-            writer is not None
-            and writer is self.writer
-            and self.following is None
-            and self._room is None
+            self._may_send(writer)
             and under_way < self._max_in_flight
             and len(flights) < 2 * self._max_in_flight
             and queue
             and (queue.is_worth_an_entry() or pacing.is_time(under_way))
             and (entry := self._next()) is not None
         ):
+            assert writer is not None
             self._send(writer, entry)
             under_way += 1
             sent = True
+        if self._unconfirmed and not flights and not queue and self._may_send(writer):
+            assert writer is not None
+            self._send(writer, Outgoing([], [], 0))
+            sent = True
         if sent and writer is not None:
             writer.flush()
+
+    def _may_send(self, writer: LedgerWriter | None) -> bool:
+        return writer is not None and writer is self.writer and self.following is None and self._room is None
 
     def _next(self) -> Outgoing | None:
         """The next entry of the queue. None when there is none, or it cannot be made, which ends the log."""
@@ -331,6 +365,8 @@ class Sender:
         """Send nothing more and hear of nothing more; what is in flight stays in ``flights``."""
         self.writer = self.following = None
         self._pacing.stop()
+        confirms, self._unconfirmed = self._unconfirmed, ()
+        _fail(confirms)
         if self._room is not None:
             self._room.cancel()
             self._room = None
@@ -342,7 +378,10 @@ class Sender:
         """
         behind = [entry for entry in self.flights if entry.lsn > end]
         for _ in behind:
-            self.flights.pop()
+            entry = self.flights.pop()
+            if not entry.parts:  # it is not sent again
+                self._unconfirmed += entry.confirms
+                entry.confirms = ()
         for entry in self.flights:
             entry.done = True
         return behind
@@ -360,6 +399,7 @@ class Sender:
         behind: list[LeaderAppend] = []
         for entry in self.flights:
             (stored if entry.done and not behind else behind).extend(entry.appends)
+            _fail(entry.confirms)
         self.flights.clear()
         return stored, behind
 
@@ -377,6 +417,7 @@ class Sender:
             entry.watch = self.watch.entry(entry.appends)
             if entry.watch is not None:
                 entry.watch.sent(lsn, len(data))
+        sent_s = self._clock()  # before it is: see ``OwnLedgers.prove_by_entry``
         try:
             writer.send(data, _Outcome(self, writer, entry), entry.watch)
         except BackPressureError:
@@ -387,7 +428,10 @@ class Sender:
             self._queue.put_back([entry])
             self._fail(writer, error)
             return
-        entry.lsn, entry.crc, entry.sent_s = lsn, crc, perf_counter()
+        entry.lsn, entry.crc, entry.sent_s = lsn, crc, sent_s
+        if self._unconfirmed:
+            entry.confirms += self._unconfirmed
+            self._unconfirmed = ()
         entry.data = data if RecentEntries.is_kept(len(data)) else b""
         self.last, self.crc = lsn, crc
         self.flights.append(entry)
@@ -426,6 +470,11 @@ class Sender:
         if self._room is not None:
             self._room.cancel()
             self._room = None
+
+
+def _fail(confirms: tuple[Wait[None], ...]) -> None:
+    for wait in confirms:
+        wait.fail(LogClosedError("the log ended before it could confirm a read"))
 
 
 class Pauses:

@@ -22,6 +22,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.errors import (
     BookKeeperError,
@@ -99,6 +100,7 @@ class LogTasks:
 
 
 PAUSE_S = 0.2
+_WARN_FIRST_S, _WARN_MAX_S = 1.0, 60.0
 
 _log = logging.getLogger("herdpy.log.succession")
 _TAKEN = (LedgerFencedError, LedgerClosedError, NoSuchLedgerError, UnauthorizedError)
@@ -113,19 +115,53 @@ def final(error: BookKeeperError) -> LogError | None:
     return None
 
 
-async def make(ledgers: OwnLedgers) -> LedgerWriter:
+class RepeatedWarning:
+    """A warning of what is tried again and again: at the first failure, and then after pauses that double.
+
+    Args:
+        message: what the log says.
+        clock: seconds, from any moment.
+    """
+
+    def __init__(self, message: str, clock: Callable[[], float]) -> None:
+        self._message = message
+        self._clock = clock
+        self._failures = 0
+        self._due_s = 0.0
+        self._backoff = Backoff(_WARN_FIRST_S, _WARN_MAX_S, spread=0.0)
+
+    def failed(self, error: Exception) -> None:
+        """An attempt failed: warn of it, if it is time."""
+        self._failures += 1
+        if self._failures > 1 and self._clock() < self._due_s:
+            return
+        self._due_s = self._clock() + self._backoff.pause_s()
+        _log.warning(self._message, extra={"error": str(error), "failures": self._failures})
+
+    def succeeded(self) -> None:
+        """The next failure is a first one."""
+        self._failures = 0
+        self._backoff.reset()
+
+
+async def make(ledgers: OwnLedgers, spare: LedgerWriter | None = None) -> LedgerWriter:
     """A ledger that is made and listed; tries until there are bookies for one.
+
+    Args:
+        spare: the one to begin with, which was made already.
 
     Raises:
         LogError: another node owns the log, or the client is closed.
     """
+    warning = RepeatedWarning("a ledger could not be made", asyncio.get_running_loop().time)
     while True:
         try:
-            return await ledgers.add()
+            return await ledgers.add(spare)
         except ClosedClientError as error:
             raise LogWriteError(f"the BookKeeper client is gone: {error}") from error
         except BookKeeperError as error:
-            _log.warning("a ledger could not be made", extra={"error": str(error)})
+            spare = None
+            warning.failed(error)
             await asyncio.sleep(PAUSE_S)
 
 
@@ -136,6 +172,7 @@ async def close(writer: LedgerWriter) -> None:
         LogFencedError: another node has taken it.
         LogWriteError: the client is closed.
     """
+    warning = RepeatedWarning("a ledger could not be closed", asyncio.get_running_loop().time)
     while True:
         try:
             await writer.close()
@@ -144,7 +181,7 @@ async def close(writer: LedgerWriter) -> None:
             failure = final(error)
             if failure is not None:
                 raise failure from error
-            _log.warning("a ledger could not be closed", extra={"error": str(error)})
+            warning.failed(error)
             await asyncio.sleep(PAUSE_S)
 
 
@@ -189,6 +226,7 @@ class Succession:
         self._closing = False
         self._trouble_s: float | None = None  # since when nothing could be written
         self._settled = asyncio.Event()
+        self._not_made = RepeatedWarning("the next ledger could not be made", self._loop.time)
 
     # Life.
 
@@ -214,6 +252,8 @@ class Succession:
         while True:
             await asyncio.sleep(min(_KEEP_S, ownership_s / 6))
             self._bookies_changed()
+            if self._tasks.under_way("prove") and self._ledgers.unproven_s > ownership_s / 6:
+                self._sender.confirm()  # ZooKeeper is silent: an entry proves as much
             self.prove(ownership_s / 3)
             await self._ledgers.sweep_unlisted()
 
@@ -225,13 +265,19 @@ class Succession:
             self._tasks.spawn("prove", self._prove(age_s))
 
     async def _prove(self, age_s: float) -> None:
+        """However long ZooKeeper is silent, as long as entries prove the same; a write of the list is never
+        given up before the log is, since nobody else would know whether it was made."""
+        patience_s = max(self._settings.ownership_s, self._settings.write_patience_s)
+        proving = self._loop.create_task(self._ledgers.prove(age_s), name="herdpy-log-proof")
         try:
-            async with asyncio.timeout(max(self._settings.ownership_s, self._settings.write_patience_s)):
-                await self._ledgers.prove(age_s)
-        except TimeoutError:
-            raise LogUnavailableError(
-                "ZooKeeper does not name the owner of the log", outcome="unknown"
-            ) from None
+            while not (await asyncio.wait([proving], timeout=patience_s))[0]:
+                if self._ledgers.unproven_s > self._settings.ownership_s + patience_s:
+                    raise LogUnavailableError(
+                        "ZooKeeper does not name the owner of the log", outcome="unknown"
+                    )
+        finally:
+            proving.cancel()
+        proving.result()
         self._owner.deliver()
 
     # The next ledger, while this one is written to.
@@ -260,13 +306,14 @@ class Succession:
         try:
             following = await self._ledgers.add()
         except BookKeeperError as error:
-            _log.warning("the next ledger could not be made", extra={"error": str(error)})
+            self._not_made.failed(error)
             self._looking = self._loop.call_later(PAUSE_S, self._look_again)
             return
         if self._stopped:
             following.abandon(ClosedClientError("the log was abandoned"))
             return
         self._asked = False
+        self._not_made.succeeded()
         self._sender.following = following
         self._sender.schedule()
 

@@ -5,10 +5,14 @@ repeated, after a crash too:
 
 1. Claim: the list's owner becomes this node and epoch, by compare-and-set. From here on no earlier
    leader can list another ledger, so the ledgers that are listed are all there are.
-2. Recover each open ledger, in order: BookKeeper fences it and finds its true end.
-3. Close them in the list at those ends, by compare-and-set; ledgers that stayed empty leave it.
-   ``end`` is the log's end then, until someone leads.
-4. ``lead``: a ledger of one's own is made, listed by compare-and-set, and begun with a header entry.
+2. Recover each open ledger: BookKeeper fences it and finds its true end. ``end`` is the log's end then, until
+   someone leads.
+3. ``lead``: a ledger of one's own is made, or a spare one taken; one compare-and-set lists it and closes the
+   others at their ends (those that stayed empty leave the list); it is begun with a header entry.
+
+Who knows the list already (``known``) has the ledgers that were open there recovered beside the claim. They
+are of earlier epochs, whose leaders are deposed; what the claim finds beside them is recovered then, and the
+ends go into the list after the claim only.
 
 Whoever loses a compare-and-set to a later epoch gives up; to an earlier one, tries again.
 
@@ -24,17 +28,19 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from google_crc32c import value as _crc32c
 
 from herdpy.bookkeeper.client import BookKeeper
+from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import BookKeeperError, LostEntriesError, NoSuchLedgerError
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.pacing import nothing_open
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.bookkeeper.walk import ChainPosition, decoded
+from herdpy.log.bookkeeper.spare_ledger import SpareLedger
+from herdpy.log.bookkeeper.walk import ChainPosition, check_position, decoded
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge
 from herdpy.log.errors import (
@@ -59,14 +65,18 @@ async def take_over(
     node: str,
     epoch: int,
     applied: Callable[[], Awaitable[Iterable[LSN]]] | None = None,
+    known: LedgerListState | None = None,
 ) -> Takeover:
     """Make this node the only one that can write to the log, and find the log's end.
+
+    Cancelled or failed, it leaves nothing under way.
 
     Args:
         node: this node's name.
         epoch: its term, higher than that of every leader before it.
         applied: tells positions that somebody has applied; asked once the list is claimed. What they have
             was confirmed: no ledger is closed below them.
+        known: the list as it was read a moment ago; it may be old.
 
     Raises:
         LogEntriesLostError: the bookies lack entries that somebody has applied. Nothing was closed.
@@ -74,24 +84,35 @@ async def take_over(
         LogUnavailableError: ZooKeeper or too many bookies did not answer; it may be tried again.
         CorruptLedgerError, ChainError: a ledger of the list is missing, or does not continue the log.
     """
+    recoveries = _Recoveries(bk, settings)
     try:
-        claimed = await claim(ledger_list, node, epoch)
-        known = _furthest(() if applied is None else await applied())
-        closed = await _close_open_ledgers(bk, ledger_list, settings, claimed, known)
+        if known is not None and known.epoch < epoch:
+            recoveries.begin(known.ledgers)
+        claimed = await claim(ledger_list, node, epoch, known)
+        recoveries.begin(claimed.ledgers)
+        recoveries.confirmed.set_result(_furthest(() if applied is None else await applied()))
+        closed = await _closed(claimed, recoveries)
     except BookKeeperError as error:
         raise LogUnavailableError(f"the log cannot be taken over now: {error}", outcome="unknown") from error
+    finally:
+        await recoveries.close()
     _log.info("log taken over", extra={"node": node, "epoch": epoch, "end": str(closed.settled_end[0])})
     return Takeover(bk, ledger_list, settings, closed)
 
 
-async def claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerListState:
+async def claim(
+    ledger_list: ZnodeLedgerList, node: str, epoch: int, known: LedgerListState | None = None
+) -> LedgerListState:
     """Make a node the log's owner: no earlier leader can list another ledger.
+
+    Args:
+        known: the list as it was read a moment ago; None: it is read.
 
     Raises:
         LedgerListConflictError: a node of the same or a later epoch owns the log.
     """
     while True:
-        state = await ledger_list.read()
+        state = known or await ledger_list.read()
         if state is None:
             state = LedgerListState(0, os.urandom(16).hex())
         if (state.epoch, state.node) != (epoch, node) and state.epoch >= epoch > 0:
@@ -102,31 +123,127 @@ async def claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerLi
             return await ledger_list.write(replace(state, epoch=epoch, node=node), state.version)
         except LedgerListConflictError:
             # Its leader changed the list, or another node claims it: look again.
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.0 if known is not None else 0.01)
+            known = None
 
 
-async def _close_open_ledgers(
-    bk: BookKeeper,
-    ledger_list: ZnodeLedgerList,
-    settings: LedgerLogSettings,
-    state: LedgerListState,
-    known: Mapping[int, int],
-) -> LedgerListState:
+@dataclass(frozen=True, slots=True)
+class _Recovered:
+    """A ledger that is fenced, and closed in BookKeeper.
+
+    Attributes:
+        first, before, last: its first entry and its last two, as far as it has them; with one entry
+            ``before`` is None.
+    """
+
+    length_bytes: int
+    first: Entry | None = None
+    before: Entry | None = None
+    last: Entry | None = None
+
+    def closed(self, info: LedgerInfo, place: ChainPosition) -> LedgerInfo:
+        """The ledger as the list is to have it, which continues the log after ``place``.
+
+        Raises:
+            ChainError, CorruptLedgerError: it does not.
+        """
+        if self.first is None or self.last is None:
+            return replace(info, closed=True)
+        place.take(self.first)
+        if self.before is not None:
+            place = ChainPosition.at(self.before)
+            place.take(self.last)
+        assert place.crc is not None
+        return replace(
+            info,
+            closed=True,
+            last_entry_id=self.last.entry_id,
+            length=self.length_bytes,
+            crc=place.crc,
+        )
+
+
+class _Recoveries:
+    """The ledgers of one takeover that are recovered, all at the same time.
+
+    Attributes:
+        confirmed: to be given the furthest entry of each ledger that somebody has applied: none is closed
+            before that is known, nor below it.
+    """
+
+    def __init__(self, bk: BookKeeper, settings: LedgerLogSettings) -> None:
+        self._bk = bk
+        self._settings = settings
+        self._tasks: dict[int, asyncio.Task[_Recovered]] = {}
+        self.confirmed: asyncio.Future[Mapping[int, int]] = asyncio.get_running_loop().create_future()
+
+    def begin(self, ledgers: Iterable[LedgerInfo]) -> None:
+        """Recover those that are open, as far as that has not begun."""
+        for info in ledgers:
+            if not info.closed and info.ledger_id not in self._tasks:
+                recovery = self._recover(info.ledger_id)
+                self._tasks[info.ledger_id] = asyncio.create_task(recovery, name="ledger recovery")
+
+    async def of(self, ledger_id: int) -> _Recovered:
+        """One that was begun. BookKeeperError, LogEntriesLostError, CorruptLedgerError: it failed."""
+        return await asyncio.shield(self._tasks[ledger_id])
+
+    async def close(self) -> None:
+        """End what is under way; may be repeated."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _recover(self, ledger_id: int) -> _Recovered:
+        """Fence a ledger, and close it in BookKeeper, where it truly ends.
+
+        One that is closed there already is taken as it is: ``herdpy ledgers recover`` is an operator's word.
+        """
+        known = asyncio.ensure_future(self._known(ledger_id))
+        try:
+            reader = await self._bk.open_ledger(
+                ledger_id, self._settings.password, recover=True, known_entry_id=known
+            )
+        except LostEntriesError as error:
+            raise LogEntriesLostError(
+                f"ledger {ledger_id} of the log cannot be closed: {error.message}. Bring back the bookies"
+                " that had it, or accept the loss with: herdpy ledgers recover",
+                outcome="unknown",
+            ) from error
+        except NoSuchLedgerError as error:
+            raise CorruptLedgerError(
+                ledger_id, None, "", "it is in the ledger list, but BookKeeper has no such ledger"
+            ) from error
+        finally:
+            known.cancel()
+        try:
+            last = reader.last_add_confirmed
+            if last < 0:
+                return _Recovered(reader.length_bytes)
+            entry_ids = sorted({0, max(0, last - 1), last})
+            first, *others = await asyncio.gather(*map(reader.get, entry_ids))
+            if not others:
+                return _Recovered(reader.length_bytes, first, None, first)
+            return _Recovered(reader.length_bytes, first, (first, *others)[-2], others[-1])
+        finally:
+            await reader.close()
+
+    async def _known(self, ledger_id: int) -> int:
+        return (await asyncio.shield(self.confirmed)).get(ledger_id, -1)
+
+
+async def _closed(state: LedgerListState, recoveries: _Recoveries) -> LedgerListState:
+    """The list with its open ledgers closed, as it is to be written."""
     kept: list[LedgerInfo] = []
-    empty: list[int] = []
     place = ChainPosition(state.base, state.base_crc)
     for info in state.ledgers:
         closed = info
         if not info.closed:
-            closed = await _recovered(bk, settings, info, place, known.get(info.ledger_id, -1))
-        if closed.last_entry_id < 0:
-            empty.append(closed.ledger_id)
-            continue
-        kept.append(closed)
-        place = ChainPosition(closed.last, closed.crc)
-    if tuple(kept) == state.ledgers:
-        return state
-    return await ledger_list.write(replace(state, ledgers=tuple(kept)), state.version)
+            closed = (await recoveries.of(info.ledger_id)).closed(info, place)
+        if closed.last_entry_id >= 0:
+            kept.append(closed)
+            place = ChainPosition(closed.last, closed.crc)
+    return replace(state, ledgers=tuple(kept))
 
 
 def _furthest(applied: Iterable[LSN]) -> dict[int, int]:
@@ -137,47 +254,11 @@ def _furthest(applied: Iterable[LSN]) -> dict[int, int]:
     return known
 
 
-async def _recovered(
-    bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, place: ChainPosition, known_entry_id: int
-) -> LedgerInfo:
-    """An open ledger, fenced, and closed in BookKeeper, where it truly ends.
-
-    One that is closed there already is taken as it is: ``herdpy ledgers recover`` is an operator's word.
-    """
-    try:
-        reader = await bk.open_ledger(
-            info.ledger_id, settings.password, recover=True, known_entry_id=known_entry_id
-        )
-    except LostEntriesError as error:
-        raise LogEntriesLostError(
-            f"ledger {info.ledger_id} of the log cannot be closed: {error.message}. Bring back the bookies"
-            " that had it, or accept the loss with: herdpy ledgers recover",
-            outcome="unknown",
-        ) from error
-    except NoSuchLedgerError as error:
-        raise CorruptLedgerError(
-            info.ledger_id, None, "", "it is in the ledger list, but BookKeeper has no such ledger"
-        ) from error
-    try:
-        last = reader.last_add_confirmed
-        if last < 0:
-            return replace(info, closed=True)
-        place.take(await reader.get(0))
-        if last > 0:
-            before = await reader.get(last - 1)
-            place = ChainPosition.at(before)
-            place.take(await reader.get(last))
-        assert place.crc is not None
-        return replace(info, closed=True, last_entry_id=last, length=reader.length_bytes, crc=place.crc)
-    finally:
-        await reader.close()
-
-
 class Takeover:
     """A log that was taken over and has no writer yet.
 
     Attributes:
-        log: reads it; close it when it is no longer needed.
+        log: reads it, as it was found at first; close it when it is no longer needed.
         end: the last entry there is.
         crc: its running CRC.
     """
@@ -193,14 +274,23 @@ class Takeover:
         self._list = ledger_list
         self._settings = settings
         self._state = state
-        self.log = FollowedLog(bk, ledger_list, settings)
+        self.log = FollowedLog(bk, ledger_list, settings, known=state)
         self.end: LSN
         self.end, self.crc = state.settled_end
 
     @property
     def state(self) -> LedgerListState:
-        """The ledger list as it was left."""
+        """The ledger list as ``lead`` will write it, beside a ledger of its own."""
         return self._state
+
+    def check(self, position: LSN) -> None:
+        """Make sure that what was applied up to a position is what the log has.
+
+        Raises:
+            AheadOfLogError: it is not.
+            LogTrimmedError: entries after it are gone.
+        """
+        check_position(self._state, position)
 
     async def lead(
         self,
@@ -210,6 +300,7 @@ class Takeover:
         on_lost: Callable[[LogError], None] | None = None,
         clock: Callable[[], float] = boot_time_s,
         open_transactions: Callable[[], int] = nothing_open,
+        spare: SpareLedger | None = None,
     ) -> LeaderLog:
         """Begin to write: returns once the header entry of a ledger of one's own is durable.
 
@@ -219,6 +310,7 @@ class Takeover:
             on_lost: called once, on the loop, when the log can write no more (not by ``close``).
             clock: seconds, running while the process is stopped; see ``ownership_s``.
             open_transactions: how many may commit soon, and so share an entry; see ``pacing``.
+            spare: the first ledger, if it fits.
 
         Raises:
             LedgerListConflictError, LogFencedError: another node has taken the log over.
@@ -235,7 +327,7 @@ class Takeover:
             clock=clock,
             open_transactions=open_transactions,
         )
-        await log.begin()
+        await log.begin(spare)
         return log
 
 

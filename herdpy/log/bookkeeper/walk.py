@@ -15,9 +15,19 @@ from typing import Protocol
 from herdpy.bookkeeper.digest import Entry as RawEntry
 from herdpy.bookkeeper.errors import DigestMismatchError, NoSuchEntryError, NoSuchLedgerError
 from herdpy.log.entry import START_CRC, LogEntry, decode_entry
-from herdpy.log.errors import AheadOfLogError, ChainError, CorruptLedgerError, LogTrimmedError, RecordError
+from herdpy.log.errors import (
+    AheadOfLogError,
+    ChainError,
+    CorruptLedgerError,
+    LogError,
+    LogTrimmedError,
+    RecordError,
+)
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
+
+EntryRun = list[tuple[LSN, LogEntry]]
+"""Entries that follow one another: as many as were there at a time."""
 
 
 class LedgerSource(Protocol):
@@ -32,10 +42,12 @@ class LedgerSource(Protocol):
     async def refresh(self) -> LedgerListState:
         """The list as it is in ZooKeeper now."""
 
-    def closed_entries(self, info: LedgerInfo, first: int) -> AsyncGenerator[RawEntry, None]:
-        """The entries of a closed ledger from ``first`` to its end."""
+    def closed_entries(self, info: LedgerInfo, first: int) -> AsyncGenerator[list[RawEntry], None]:
+        """The entries of a closed ledger from ``first`` to its end, as many at a time as are there."""
 
-    def open_entries(self, info: LedgerInfo, first: int, upto: int | None) -> AsyncGenerator[RawEntry, None]:
+    def open_entries(
+        self, info: LedgerInfo, first: int, upto: int | None
+    ) -> AsyncGenerator[list[RawEntry], None]:
         """Those of a ledger that the list has open, to ``upto``, or as they come until it is closed."""
 
 
@@ -75,9 +87,7 @@ class ChainPosition:
         """Hold the place against the list: the ends of ledgers are known there, with their CRCs."""
         position = self.position
         if position < state.base:
-            raise LogTrimmedError(
-                f"the entries after {position} are trimmed, the log begins after {state.base}"
-            )
+            raise _trimmed(state, position)
         crc = state.base_crc if position == state.base else None
         for ledger in state.ledgers:
             if ledger.closed and ledger.last == position:
@@ -100,10 +110,10 @@ def decoded(raw: RawEntry) -> LogEntry:
     return entry
 
 
-async def walk(
-    ledgers: LedgerSource, after: LSN, upto: LSN | None
-) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
+async def walk(ledgers: LedgerSource, after: LSN, upto: LSN | None) -> AsyncGenerator[EntryRun, None]:
     """The entries after ``after``, to ``upto``, which is confirmed; None: as they come, until the end.
+
+    What comes before an entry that is damaged, or does not follow, is given out before the error.
 
     Raises:
         LogTrimmedError: entries after ``after`` are gone.
@@ -127,10 +137,13 @@ async def walk(
                 return
             continue
         try:
-            async with aclosing(_entries(ledgers, info, place.position, upto)) as entries:
-                async for raw in entries:
-                    entry = place.take(raw)
-                    yield entry.lsn, entry
+            async with aclosing(_entries(ledgers, info, place.position, upto)) as runs:
+                async for raws in runs:
+                    run, error = _taken(place, raws, upto)
+                    if run:
+                        yield run
+                    if error is not None:
+                        raise error
                     if upto is not None and place.position >= upto:
                         return
         except (NoSuchLedgerError, NoSuchEntryError) as error:
@@ -151,9 +164,23 @@ async def walk(
             return
 
 
+def _taken(place: ChainPosition, raws: list[RawEntry], upto: LSN | None) -> tuple[EntryRun, LogError | None]:
+    """The entries that a ledger gave, to ``upto``, as the next of the chain; why it ends before the last."""
+    run: EntryRun = []
+    try:
+        for raw in raws:
+            entry = place.take(raw)
+            run.append((entry.header.lsn, entry))
+            if upto is not None and place.position >= upto:
+                break
+    except LogError as error:
+        return run, error
+    return run, None
+
+
 def _entries(
     ledgers: LedgerSource, info: LedgerInfo, position: LSN, upto: LSN | None
-) -> AsyncGenerator[RawEntry, None]:
+) -> AsyncGenerator[list[RawEntry], None]:
     first = position.entry_id + 1 if position.ledger_id == info.ledger_id else 0
     if info.closed:
         return ledgers.closed_entries(info, first)
@@ -170,6 +197,22 @@ def is_ahead(state: LedgerListState, position: LSN) -> bool:
     except AheadOfLogError:
         return True
     return False
+
+
+def check_position(state: LedgerListState, position: LSN) -> None:
+    """Make sure that a position is one of this log, as far as the list tells.
+
+    Raises:
+        AheadOfLogError: it is not: what was applied to there is not what the log has.
+        LogTrimmedError: entries after it are gone.
+    """
+    if position < state.base:
+        raise _trimmed(state, position)
+    next_ledger(state, position)
+
+
+def _trimmed(state: LedgerListState, position: LSN) -> LogTrimmedError:
+    return LogTrimmedError(f"the entries after {position} are trimmed, the log begins after {state.base}")
 
 
 def next_ledger(state: LedgerListState, position: LSN) -> LedgerInfo | None:

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import enum
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,16 @@ from herdpy.bookkeeper.metadata.znodes import (
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own, set_from, token
 from herdpy_server.cluster.errors import MalformedMetadataError, TermLostError
-from herdpy_server.cluster.layout import Address, LeaderRecord, TablespacePaths, TermRecord, decode, encode
+from herdpy_server.cluster.layout import (
+    Address,
+    EndedRecord,
+    Layout,
+    LeaderRecord,
+    TablespacePaths,
+    TermRecord,
+    decode,
+    encode,
+)
 from herdpy_server.cluster.lease import Lease, Loss, Renewal, Term
 from herdpy_server.cluster.session import ZooKeeperSession
 
@@ -51,6 +61,7 @@ class Ground:
     """What all elections of one node share.
 
     Attributes:
+        instance: of this process, new with each start (``NodeRecord``).
         attempts: bounds how many attempts run at a time, when a node with many tablespaces is gone.
         sql, grpc: where clients of a leader on this node are to go.
     """
@@ -58,7 +69,9 @@ class Ground:
     znodes: Znodes
     session: ZooKeeperSession
     renewal: Renewal
+    layout: Layout
     node: str
+    instance: str
     attempts: asyncio.Semaphore
     sql: Address | None = None
     grpc: Address | None = None
@@ -78,6 +91,7 @@ class Ballot:
 
     def __init__(self, ground: Ground, paths: TablespacePaths) -> None:
         self.tags: dict[str, bool] = {}
+        self._carrying = (0, "")  # a session, and the tag with which a term is carried over into it
         self._ground = ground
         self._paths = paths
 
@@ -93,14 +107,19 @@ class Ballot:
         """
         ground, number = self._ground, self._ground.session.number
         found, version = await self._read_term()
+        calm = found is None or found.released or await self._is_over(found)
         tag, epoch = token(), found.epoch + 1 if found is not None else 1
         if not await self._make_leader(epoch, tag, position(), number):
             return None
         made_s = ground.renewal.clock()
-        calm = found is None or found.released
         self.tags[tag] = calm
         raised = TermRecord(
-            epoch=epoch, node=ground.node, tag=tag, lease_s=self._longest_lease(found), released=False
+            epoch=epoch,
+            node=ground.node,
+            tag=tag,
+            lease_s=self._longest_lease(None if calm else found),
+            instance=ground.instance,
+            alone=calm,
         )
         won = await set_from(
             ground.znodes, self._paths.term, encode(raised), version, wanted=self._same(number)
@@ -114,6 +133,73 @@ class Ballot:
         lease = Lease(ground.renewal.lease_s, number, ground.renewal.clock)
         until_s = made_s if calm or found is None else self._over_s(vacancy, found, made_s)
         return Term(epoch, tag, lease, ground.renewal, until_s)
+
+    async def _is_over(self, found: TermRecord) -> bool:
+        """Whether the last term's process holds no lease any more, nor does anybody before it.
+
+        Because it has ended, which is attested; or because it is this one, whose terms are all over.
+        """
+        if not found.alone or not found.instance:
+            return False
+        if found.instance == self._ground.instance:
+            return True
+        if not await self._has_ended(found):
+            return False
+        _log.info(
+            "the last leader's process has ended: its lease is not waited out",
+            extra={"path": self._paths.info, "node": found.node, "instance": found.instance},
+        )
+        return True
+
+    async def _has_ended(self, found: TermRecord) -> bool:
+        """Whether the end of that term's process is attested."""
+        path = self._ground.layout.ended_of(found.node)
+        znode = await self._ground.znodes.exists(path)
+        return znode is not None and _attests(znode.data, path, found)
+
+    async def resume(self, term: Term, position: LSN) -> str | None:
+        """Carry a term over into another session: the tag of its new ``leader`` znode; None when another
+        node is being elected, or was since.
+
+        The ``term`` is written from the version that still names this term, so nobody else has won in
+        between: whoever wins changes it. Raises as ``attempt``; then it may be tried again.
+        """
+        number = self._ground.session.number
+        if self._carrying[0] != number or self._carrying[1] not in term.tags:
+            self._carrying = number, token()  # one for a session: what an interrupted attempt made is known
+        tag = self._carrying[1]
+        term.tags.add(tag)
+        while True:
+            found, version = await self._read_term()
+            if found is None or found.tag not in term.tags:
+                return None
+            if not await self._make_leader(term.epoch, tag, position, number):
+                other = await self.leader()
+                if other is not None and other.tag not in self.tags:
+                    return None
+                if other is not None:  # of an attempt of this node's that was cut off
+                    await self.remove(other.tag)
+                continue
+            self.tags[tag] = term.is_alone
+            if await self._name_term(found, tag, version, number):
+                return tag
+            # This term's own change came between (``shorten``), or another node's.
+
+    async def _name_term(self, found: TermRecord, tag: str, version: int, number: int) -> bool:
+        carried = msgspec.structs.replace(found, tag=tag)
+        won = await set_from(
+            self._ground.znodes, self._paths.term, encode(carried), version, wanted=self._same(number)
+        )
+        if self._ground.session.number != number:
+            raise GivenUpError(self._paths.leader)
+        return won is not None
+
+    async def is_given_up(self, tag: str) -> bool:
+        """Whether the last term is that of ``tag`` and was given back, or its process has ended."""
+        found, _ = await self._read_term()
+        if found is None or found.tag != tag:
+            return False
+        return found.released or (found.instance != "" and await self._has_ended(found))
 
     async def _make_leader(self, epoch: int, tag: str, position: LSN, number: int) -> bool:
         ground = self._ground
@@ -140,9 +226,9 @@ class Ballot:
         return lambda: self._ground.session.number == number
 
     def _longest_lease(self, found: TermRecord | None) -> float:
-        """Of the new term or of one before it that has not been waited out yet."""
+        """Of the new term or of one before it that has to be waited out: ``found``, if there is one."""
         own_s = self._ground.renewal.lease_s
-        return own_s if found is None or found.released else max(own_s, found.lease_s)
+        return own_s if found is None else max(own_s, found.lease_s)
 
     @staticmethod
     def _over_s(vacancy: Vacancy, found: TermRecord, made_s: float) -> float:
@@ -202,9 +288,9 @@ class Ballot:
                     raise
 
     async def shorten(self, term: Term) -> None:
-        """Once a predecessor with a longer lease is waited out, a successor need not wait as long as that."""
+        """Once the predecessors are waited out, a successor need wait for no lease but this term's."""
         await term.alone()
-        await self.amend(term.tag, lease_s=self._ground.renewal.lease_s)
+        await self.amend(term.tag, lease_s=self._ground.renewal.lease_s, alone=True)
 
     # -- reading
 
@@ -236,6 +322,16 @@ class Ballot:
             return False
 
 
+def _attests(data: bytes, path: str, term: TermRecord) -> bool:
+    """Whether that says that the term's process has ended; what is not understood says nothing."""
+    try:
+        ended = decode(EndedRecord, path, data)
+    except MalformedMetadataError as error:
+        _log.error("attestation not understood", extra={"reason": str(error)})
+        return False
+    return (ended.node, ended.instance) == (term.node, term.instance)
+
+
 UNDECIDED = (GivenUpError, ClosedClientError, *UNANSWERED)
 """What ends an attempt without saying whether anything of it is left."""
 
@@ -253,6 +349,8 @@ class Candidate:
         lost: the term is over and was not resigned: answer and acknowledge nothing more. Called in the turn
             of the loop in which it is heard of; ``term.loss`` says why.
         leader: who leads now, or None: called after each change, own terms included.
+        heard_until_s: until when, by the lease's clock, that leader counts as heard by this node without
+            ZooKeeper's help. ``Election.reconsider`` when it is heard no more.
     """
 
     position: Callable[[], LSN]
@@ -260,10 +358,14 @@ class Candidate:
     won: Callable[[Term], None]
     lost: Callable[[Term], None]
     leader: Callable[[LeaderRecord | None], None] = lambda _leader: None
+    heard_until_s: Callable[[LeaderRecord], float] = lambda _leader: -math.inf
 
 
 GRACE_S = 0.15
 """How long others leave a vacant tablespace to its preferred leader."""
+RETURN_GRACE_S = 1.0
+"""How long others leave it to the leader whose session has ended, while they hear from it: it writes on, and
+takes its term over into another session."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.02, 0.5
 _CLOSE_PATIENCE_S = 3.0
 
@@ -310,7 +412,6 @@ class Election:
         self._watches: list[Watch] = []
         self._running: asyncio.Task[None] | None = None
         self._checks: set[asyncio.Task[None]] = set()
-        self._suspended: asyncio.TimerHandle | None = None
         self._closed = False
 
     # -- the owner's side
@@ -386,38 +487,25 @@ class Election:
         self._candidate.leader(record)
 
     def _session_changed(self, state: ZooKeeperState) -> None:
-        self._forget_suspension()
         term = self.term
-        if term is not None and term.lease.session != self._ground.session.number:
-            self._lose(term, Loss.SESSION)
-        elif term is not None and state is ZooKeeperState.SUSPENDED:
-            # A lease that rests has lapsed, and says nothing of the connection.
-            since_s = self._now() if self._ground.renewal.rests else term.lease.since_s
-            self._await_lease_end(term, since_s)
-        elif term is not None:
+        if term is not None and state is ZooKeeperState.CONNECTED and not self._is_adrift(term):
             self._check(self._verify(term))  # a change may be lost with the connection
         self._changed.set()
 
-    def _await_lease_end(self, term: Term, since_s: float) -> None:
-        """The connection is lost: the term is over when its lease is, or would be, proved at ``since_s``."""
-        self._suspended = None
-        if self.term is not term or self._ground.session.state is ZooKeeperState.CONNECTED:
-            return
-        until_s = max(term.lease.until_s, since_s + self._ground.renewal.lease_s)
-        left_s = until_s - self._now()
-        if left_s <= 0:
-            self._lose(term, Loss.SUSPENDED)
-        else:
-            loop = asyncio.get_running_loop()
-            self._suspended = loop.call_later(left_s, self._await_lease_end, term, since_s)
+    def _is_adrift(self, term: Term) -> bool:
+        """Whether the session that the term was won in is over, and it is not carried over yet."""
+        return term.lease.session != self._ground.session.number
 
     async def _verify(self, term: Term) -> None:
         """Whether the leader znode is still the term's: a read asked for now is newer than its making."""
+        tag = term.tag
         try:
             record = await self._ballot.leader()
         except BookKeeperError:
-            return  # the session's end will tell
-        if self.term is term and (record is None or record.tag != term.tag):
+            return  # the next connection asks again
+        if self.term is not term or term.tag != tag or self._is_adrift(term):
+            return
+        if record is None or record.tag != tag:
             self._lose(term, Loss.REMOVED)
 
     def _lose(self, term: Term, loss: Loss) -> None:
@@ -429,15 +517,9 @@ class Election:
 
     def _end(self, term: Term, loss: Loss) -> None:
         self.term = None
-        self._forget_suspension()
         self._ballot.tags[term.tag] = term.is_alone
         term.end(loss)
         self._changed.set()
-
-    def _forget_suspension(self) -> None:
-        if self._suspended is not None:
-            self._suspended.cancel()
-            self._suspended = None
 
     def _check(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name="election's check")
@@ -459,6 +541,8 @@ class Election:
                 return
             except NoNodeError:
                 self.refusal = "the tablespace is gone"
+                if self.term is not None:
+                    self._lose(self.term, Loss.REMOVED)
                 following = _Next.NEWS
             except UNDECIDED as error:
                 _log.info("election not decided", extra={"path": self._paths.info, "reason": str(error)})
@@ -480,15 +564,15 @@ class Election:
 
     async def _step(self) -> _Next:
         """Do what is to be done now."""
-        if not self._has_seen or self.term is not None:
+        if not self._has_seen or self._ground.session.state is not ZooKeeperState.CONNECTED:
             return _Next.NEWS
-        if self._ground.session.state is not ZooKeeperState.CONNECTED:
-            return _Next.NEWS
+        if self.term is not None:
+            return await self._carry_over(self.term) if self._is_adrift(self.term) else _Next.NEWS
         if self.leader is not None:
             if self.leader.tag in self._ballot.tags:  # left by an attempt or a term that is over
                 await self._ballot.give_back(self.leader.tag)
             return _Next.NEWS
-        if (left_s := self._turn_s() - self._now()) > 0:
+        if (left_s := max(self._turn_s(), await self._return_s()) - self._now()) > 0:
             await self._pause(left_s)
             return _Next.NOW
         self.refusal = await self._candidate.lacks()
@@ -505,6 +589,30 @@ class Election:
             return self._yield_until_s
         return max(self._yield_until_s, self._vacancy.told_s + self._grace_s)
 
+    async def _return_s(self) -> float:
+        """Until when the leader whose session has ended may come back: as long as it is heard."""
+        gone = self._vacancy.gone
+        if gone is None or gone.node == self._ground.node:
+            return -math.inf
+        until_s = min(self._candidate.heard_until_s(gone), self._vacancy.told_s + RETURN_GRACE_S)
+        if until_s <= self._now() or await self._ballot.is_given_up(gone.tag):
+            return -math.inf
+        return until_s
+
+    async def _carry_over(self, term: Term) -> _Next:
+        """Go on with the term in this session, unless another node was elected, or is being elected."""
+        tag = await self._ballot.resume(term, self._candidate.position())
+        if self.term is not term:
+            return _Next.NOW  # it has ended meanwhile; what was made is removed with the next step
+        if tag is None:
+            self._lose(term, Loss.SESSION)
+            return _Next.NOW
+        _log.info("term carried over", extra={"path": self._paths.info, "epoch": term.epoch})
+        self._ballot.tags = {tag: term.is_alone}  # what other sessions made went with them
+        term.carry_over(tag, self._ground.session.number)
+        self._check(self._verify(term))
+        return _Next.NEWS
+
     async def _attempt(self) -> _Next:
         won = await self._ballot.attempt(self._vacancy, self._candidate.position, self._candidate.lacks)
         if isinstance(won, str):
@@ -519,8 +627,6 @@ class Election:
         _log.info("elected", extra={"path": self._paths.info, "epoch": term.epoch})
         self.term = term
         self._ground.renewal.add(term.lease)
-        if self._ground.session.state is not ZooKeeperState.CONNECTED:
-            self._await_lease_end(term, term.lease.since_s)
         self._check(self._shorten(term))
         self._candidate.won(term)
 

@@ -85,6 +85,8 @@ class TermRecord(Record, frozen=True, kw_only=True):
     Attributes:
         lease_s: the longest lease that this leader, or one before it that has not been waited out, can hold.
         released: nobody holds a lease any more: it was given back.
+        instance: of the leader's process (``NodeRecord``); empty: version 0.1 does not say.
+        alone: nobody but that process can hold a lease: of this term or of one before it.
     """
 
     epoch: int
@@ -92,6 +94,19 @@ class TermRecord(Record, frozen=True, kw_only=True):
     tag: str
     lease_s: float
     released: bool = False
+    instance: str = ""
+    alone: bool = False
+
+
+class EndedRecord(Record, frozen=True, kw_only=True):
+    """An attestation: the process ``instance`` of this node has ended, and will never do anything again.
+
+    Written only by those that know it from the kernel: the process's supervisor, and a later process of the
+    node, which holds the lock of the same data directory. One a node: the newest takes the place of the last.
+    """
+
+    node: str
+    instance: str
 
 
 class ReplicaRecord(Record, frozen=True, kw_only=True):
@@ -211,6 +226,7 @@ class Layout:
         self.nodes = f"{self.root}/nodes"
         self.beats = f"{self.root}/beats"
         self.tablespaces = f"{self.root}/tablespaces"
+        self.ended = f"{self.root}/ended"
         self.dropped = f"{self.root}/dropped"
         self.secret = f"{self.root}/secret"
         self.level = f"{self.root}/level"
@@ -218,6 +234,10 @@ class Layout:
     def node(self, node: str) -> str:
         """Of a node's registration."""
         return f"{self.nodes}/{node}"
+
+    def ended_of(self, node: str) -> str:
+        """Of the attestation that a process of this node has ended."""
+        return f"{self.ended}/{node}"
 
     def tablespace(self, name: str) -> TablespacePaths:
         """Those of a tablespace."""

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, UNANSWERED, NoNodeError, Znodes, ZooKeeperState
-from herdpy.machine import boot_time_s
+from herdpy.machine import CLOCK_DRIFT, boot_time_s
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import Layout
@@ -36,8 +36,8 @@ Clock = Callable[[], float]
 
 boottime: Clock = boot_time_s
 
-DRIFT = 0.02
-"""How much two machines' clocks may differ in speed (NTP bends one by 0.0005 at most)."""
+DRIFT = CLOCK_DRIFT
+"""So much earlier a holder counts its lease as over."""
 
 
 def _nothing() -> None:
@@ -122,6 +122,11 @@ class Lease:
         if self._is_open is False:
             self._is_open = True
             self._until_s = self._proved_until_s
+
+    def carry_over(self, session: int) -> None:
+        """The term goes on in another session: only proofs of that one, from now on, count."""
+        self.session = session
+        self.since_s = self._clock()
 
     def drop(self) -> None:
         """It is over, for good."""
@@ -256,24 +261,26 @@ class Renewal:
 
     async def _own_znode(self, number: int) -> str | None:
         """The path of a znode made in session ``number``; None when that session is over."""
-        if self._beat is None or self._beat[0] != number:
-            path = self._prefix + token()
-            await self._znodes.create(path, ephemeral=True, make_parents=True)
-            if self._session.number != number:
-                return None
-            if self._beat is not None and self._beat[0] == number:  # another proof was as quick
-                await self._znodes.delete(path)
-                return self._beat[1]
-            _log.debug("session heartbeat znode made", extra={"path": path})
-            self._beat = (number, path)
-        return self._beat[1]
+        beat = self._beat
+        if beat is not None and beat[0] == number:
+            return beat[1]
+        path = self._prefix + token()
+        await self._znodes.create(path, ephemeral=True, make_parents=True)
+        if self._session.number != number:
+            return None
+        beat = self._beat
+        if beat is not None and beat[0] == number:  # another proof was as quick
+            await self._znodes.delete(path)
+            return beat[1]
+        _log.debug("session heartbeat znode made", extra={"path": path})
+        self._beat = (number, path)
+        return path
 
 
 class Loss(enum.Enum):
     """Why a term is over."""
 
-    SESSION = "the ZooKeeper session was lost"
-    SUSPENDED = "ZooKeeper could not be reached for longer than the lease"
+    SESSION = "the ZooKeeper session was lost, and another node was elected"
     REMOVED = "the leader znode is gone"
     RESIGNED = "it was given back"
 
@@ -282,6 +289,8 @@ class Term:
     """Attributes:
     epoch: rises by at least one with each term of the tablespace.
     tag: of its ``leader`` znode.
+    tags: all under which the ``term`` may be this one: those of znodes that an interrupted attempt to go on
+        in another session may have made, too.
     predecessor_until_s: when the last lease that another can hold is over, by the lease's clock.
     lease: asked after each read.
     loss: why it is over, or None.
@@ -292,6 +301,7 @@ class Term:
     ) -> None:
         self.epoch = epoch
         self.tag = tag
+        self.tags = {tag}
         self.lease = lease
         self.predecessor_until_s = predecessor_until_s
         self.loss: Loss | None = None
@@ -325,6 +335,13 @@ class Term:
         await self._over.wait()
         assert self.loss is not None
         return self.loss
+
+    def carry_over(self, tag: str, session: int) -> None:
+        """For the election: it goes on in another session, with this tag."""
+        self.tag = tag
+        self.tags = {tag}
+        self.lease.carry_over(session)
+        self._renewal.prove_now()
 
     def end(self, loss: Loss) -> None:
         """For the election: it is over. The lease ends with it."""

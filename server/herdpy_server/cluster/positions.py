@@ -292,6 +292,14 @@ async def read_needs(znodes: Znodes, paths: TablespacePaths) -> Needs:
     )
 
 
+async def applied_positions(znodes: Znodes, paths: TablespacePaths) -> list[LSN]:
+    """What replicas have applied, as far as they have published it. Errors as ``read_needs``."""
+    replicas, positions = await asyncio.gather(
+        _records(znodes, paths.replicas, ReplicaRecord), _records(znodes, paths.positions, PositionRecord)
+    )
+    return [*(one.applied for one in replicas.values()), *(one.durable for one in positions.values())]
+
+
 async def _records(znodes: Znodes, path: str, kind: type[R]) -> dict[str, R]:
     try:
         names = await znodes.children(path)

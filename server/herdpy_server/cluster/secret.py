@@ -72,6 +72,23 @@ class NodeSecret:
             return None
         return node if abs(time.time() - int(told_s)) <= GOOD_FOR_S else None
 
+    def signature(self, *parts: bytes) -> bytes | None:
+        """That a holder of the secret has these words; None where there is no secret yet.
+
+        A side that gives the other fresh random bytes to be signed is certain that it is not an old one.
+        Errors as :meth:`proof`.
+        """
+        secret = self._secret()
+        if secret is None:
+            return None
+        framed = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+        return hmac.digest(secret, b"herdpy signature " + framed, hashlib.sha256)
+
+    def is_signed(self, signature: bytes, *parts: bytes) -> bool:
+        """Whether that is the :meth:`signature` of these words. Errors as :meth:`proof`."""
+        own = self.signature(*parts)
+        return own is not None and hmac.compare_digest(own, signature)
+
     def _secret(self) -> bytes | None:
         return self._kept if self._file is None else read_secret(self._file)
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from herdpy.bookkeeper.metadata.znodes import ZooKeeperState
 from herdpy.log import START, LedgerInfo, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.log_counts import LogCounts
@@ -28,6 +29,8 @@ from herdpy_sql.errors import SqlError
 
 T = TypeVar("T")
 
+NEWEST_EPOCH = 1 << 62
+"""Greater than each that there is."""
 LIST_ALARM = 0.5
 """A ledger list that is so full is reported to operators."""
 
@@ -53,6 +56,12 @@ class ReplicaBase:
         self.guard = ReplicaGuard(info.name, lambda: self.applied, self._log_end, clock)
         self.guard.hurry = self._hurry
         self.guard.report = self.report
+        self.guard.applied_epoch = self._applied_epoch
+        self.guard.questions.is_possible = host.reports is not None
+        self._epoch_found = (START.ledger_id, 0)  # a ledger, and the epoch that it was written in
+        self.guard.ask_log = lambda: None if self.log is None else self.log.confirm()
+        session = host.coordination.session
+        self.guard.zookeeper_is_silent = lambda: session.state is not ZooKeeperState.CONNECTED
         self.reports = host.coordination.reports(info.name)
         self.reports.renew = self.report
         self.checkpointed: Callable[[], object] = lambda: None
@@ -172,6 +181,17 @@ class ReplicaBase:
             raise LogUnavailableError("this replica does not follow the log now")
         await self.host.coordination.renewal.catch_up()  # or the ledger list may be of the past
         return await followed.bound()
+
+    def _applied_epoch(self) -> int:
+        """In which term the newest entry was written that it has applied; 0: it is not known any more."""
+        ledger_id = self.applied.ledger_id
+        if ledger_id != self._epoch_found[0]:
+            ledgers = self.ledgers()
+            if not ledgers or ledger_id > ledgers[-1].ledger_id:
+                return NEWEST_EPOCH  # the list is not known yet
+            epochs = (one.epoch for one in ledgers if one.ledger_id == ledger_id)
+            self._epoch_found = ledger_id, next(epochs, 0)
+        return self._epoch_found[1]
 
     def _hurry(self) -> None:
         if self.followed is not None:

@@ -3,9 +3,10 @@
 Between ``base`` and ``replica``. What is found stands in the replica's report, so that nobody hands over to
 it, and asked by its election. A leader that is unfit lets a replica lead that is fit; where there is none it
 stays: as nobody else can do better, a lone leader, or one whose bookies are all gone, waits as if nothing
-were found. Three degrees:
+were found. Four degrees:
 
 - *Cut off*: fewer bookies answer than must have an entry. It can neither write nor take over.
+- *Leaves*: its server ends. It leads as long as its sessions take, unless another is there that can.
 - *Worn*: its disk has no room, or its store cannot be written. It leads as long as its memory lasts.
 - *Tried*: its last takeover failed. It leads where nobody else can, and goes on if it can.
 
@@ -111,6 +112,7 @@ class Degree(enum.Enum):
     """What follows."""
 
     CUT_OFF = "it cannot lead"
+    LEAVES = "it hands leadership over at once"
     WORN = "it hands leadership over"
     TRIED = "others go first"
 
@@ -151,6 +153,7 @@ class Fitness:
         self._watch: Watch | None = None
         self._yielding: asyncio.Task[None] | None = None
         self._again_s = -math.inf
+        self._leaves = False
 
     def start(self) -> None:
         """Look from now on."""
@@ -174,6 +177,17 @@ class Fitness:
             return None
         return found.reason
 
+    async def leave(self) -> None:
+        """Its server ends: another replica leads from now on, as soon as one is fit to.
+
+        Returns when the hand-over has begun, or no other is fit now; then that is asked again and
+        again. A cancel leaves what has begun.
+        """
+        self._leaves, self._again_s = True, -math.inf
+        self._look()
+        if self._yielding is not None:
+            await asyncio.wait({self._yielding})
+
     def takeover_failed(self, error: LogUnavailableError) -> None:
         """It led, or was about to, and the log could not be had: others first, longer each time."""
         now_s = asyncio.get_running_loop().time()
@@ -193,6 +207,8 @@ class Fitness:
             if now is not None and now.degree is Degree.CUT_OFF:
                 return now
             return Unfit(f"it cannot reach the log since {_moment(silent_s)}", Degree.CUT_OFF)
+        if self._leaves:
+            return Unfit("its server ends", Degree.LEAVES)
         problem = self._disk.problem(self._replica)
         if problem is not None:
             return Unfit(problem, Degree.WORN)
@@ -240,17 +256,20 @@ class Fitness:
         found = self._found
         if found is None or not self._must_go():
             return
-        if found.degree is Degree.WORN:
+        is_cut_off = found.degree is Degree.CUT_OFF
+        if not is_cut_off:
             others = [one for one in others if self._is_close(one)]
         if others:
             logger.warning("gives up leadership", extra=self._extra(to=[one.node for one in others]))
-            (self._hand_over if found.degree is Degree.WORN else self._give_up)()
+            (self._give_up if is_cut_off else self._hand_over)()
 
     def _must_go(self) -> bool:
         """Whether it leads, and had better not."""
         found, state = self._found, self._replica.state
         if found is None or found.degree is Degree.TRIED:
             return False
+        if found.degree is Degree.LEAVES:
+            return state is ReplicaState.LEADING
         if found.degree is Degree.WORN:
             worn_s = asyncio.get_running_loop().time() - self._found_s
             return state is ReplicaState.LEADING and worn_s > WORN_S

@@ -3,8 +3,13 @@
 The lowest module of the package; see ``tablespace.cluster``.
 
 - A leader answers after the read, and only while its lease is valid: nobody else can have led until then.
-- A follower that is to be no older than N ms asks where the log's end is, waits until it has applied that,
-  and may answer for N ms from the moment at which it asked.
+  Without a lease, as while ZooKeeper is silent, an entry that is sent after the read and acknowledged proves
+  the same: the next leader fences the log first.
+- A follower that is to be no older than N ms asks the leader how far the log is (``read_index``), or where
+  that is not possible ZooKeeper and the bookies. It waits until it has applied that, and may answer for N ms
+  from the moment of its question. It asks again before that time is over, while it is read.
+- A follower's linearizable reads wait for the leader's answer to one question that is sent after they came,
+  and until it is applied. Afterwards it makes sure that its state is still the one that it was.
 - At a position: it waits until it has applied it.
 
 Servers reach the leader, so no election follows when clients cannot; only clients can tell. One that is
@@ -28,7 +33,8 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Clock, Lease, boottime
-from herdpy_server.tablespace.cluster import Basis, ReadLevel
+from herdpy_server.replica.read_index import Answered, LeaderQuestions
+from herdpy_server.tablespace.cluster import Basis, LeaderPlace, ReadLevel
 from herdpy_sql.errors import SqlError
 
 
@@ -70,6 +76,52 @@ logger = logging.getLogger("herdpy.replica")
 _LOOK_AGAIN_S = 0.02
 _CONFIRM_PATIENCE_S = 5.0
 _ADMIT_PATIENCE_S = 10.0
+_INDEX_PATIENCE_S = 5.0
+_ANSWER_PATIENCE_S = 0.5
+"""A bounded read waits no longer for the leader: then the follower asks ZooKeeper and the bookies."""
+_SHARE = 3  # of the time for which an answer is good: then the follower asks again, while it is read
+
+
+class FollowerBasis:
+    """What a linearizable read on a follower rests on: an answer of the leader that the replica has applied.
+
+    See ``Basis``. It is good for a state that contains what it contained then, and nothing of a later term
+    than the newest whose leader has answered: a predecessor could still answer without that.
+    """
+
+    __slots__ = ("_guard", "states")
+
+    def __init__(self, guard: ReplicaGuard, states: int) -> None:
+        self._guard = guard
+        self.states = states
+
+    def valid(self) -> bool:
+        """See ``Basis``."""
+        return self._guard.still_follows(self)
+
+
+class FollowerAdmission:
+    """See ``Admission``: the leader is asked, and its answer applied; for all reads of one question."""
+
+    __slots__ = ("_guard", "answer", "wait")
+
+    def __init__(self, guard: ReplicaGuard, answer: Wait[Answered | None]) -> None:
+        self.wait: Wait[None] = Wait()
+        self._guard = guard
+        self.answer = answer
+        answer.when_done(self._answered)
+
+    def _answered(self) -> None:
+        answered = self.answer.result()
+        if answered is None:
+            self.wait.resolve(None)
+        else:
+            self._guard.when_applied(answered.read_index.end, self.wait)
+
+    def basis(self) -> Basis | None:
+        """See ``Admission``."""
+        answered = self.answer.result()
+        return None if answered is None else self._guard.basis_at(answered.read_index.end)
 
 
 class ReplicaGuard:
@@ -81,7 +133,14 @@ class ReplicaGuard:
         basis: the lease of the term that it leads in; None while it does not lead.
         leader: who leads, as last heard.
         hurry: called when somebody waits for what the log has.
+        ask_log: asks the log of the term for a confirmation (``LeaderLog.confirm``); None: there is no log.
+        zookeeper_is_silent: whether no proof of the lease can come now.
+        log_confirmed: how many reads the log has confirmed.
         report: called when it is another client that cannot reach the leader.
+        applied_epoch: in which term the newest entry was written that the replica has applied.
+        questions: asks the leader, while this replica follows.
+        reads_in_place: how many reads at ``bounded`` a follower has let begin at once.
+        reads_waited: how many reads had to wait for the log, at whatever level.
         without_leader: those clients.
     """
 
@@ -101,7 +160,13 @@ class ReplicaGuard:
         self.basis: Lease | None = None
         self.leader: LeaderRecord | None = None
         self.hurry: Callable[[], object] = lambda: None
+        self.ask_log: Callable[[], Wait[None] | None] = lambda: None
+        self.zookeeper_is_silent: Callable[[], bool] = lambda: False
+        self.log_confirmed = 0
         self.report: Callable[[], object] = lambda: None
+        self.applied_epoch: Callable[[], int] = lambda: 0
+        self.questions = LeaderQuestions(clock, self._learn)
+        self.reads_in_place = self.reads_waited = 0
         self.without_leader = ClientsWithoutLeader(lambda: self.report(), clock)
         self._name = name
         self._applied = applied
@@ -109,6 +174,9 @@ class ReplicaGuard:
         self._clock = clock
         self._fresh_s = -math.inf  # nothing that was committed by then is missing
         self._states = 0
+        self._answered_epoch = -1  # of the newest leader that has answered
+        self._admission: FollowerAdmission | None = None  # of the newest question
+        self._aim: Answered | None = None  # the oldest answer whose position is not applied yet
         self._asking: asyncio.Task[None] | None = None
         self._waiting: list[tuple[LSN, Wait[None]]] = []
 
@@ -135,8 +203,18 @@ class ReplicaGuard:
             case "at_lsn":
                 return self._applied() >= wanted.min_lsn
             case "bounded":
-                return self._clock() - self._fresh_s <= wanted.max_staleness_s
+                return self._is_fresh(wanted.max_staleness_s)
         return False
+
+    def _is_fresh(self, max_staleness_s: float) -> bool:
+        """Whether a follower is new enough; it asks ahead of time, for the reads that come next."""
+        age_s = self._clock() - self._fresh_s
+        if age_s * _SHARE > max_staleness_s:
+            self.questions.refresh()
+            if age_s > max_staleness_s:
+                return False
+        self.reads_in_place += 1
+        return True
 
     def holds(self, wanted: ReadLevel, basis: Basis | None) -> bool:
         """See ``Guard``. A lease that was dropped is never valid again."""
@@ -147,11 +225,14 @@ class ReplicaGuard:
         # A follower has admitted it: the age of an answer counts from when it was read.
         return wanted.level == "bounded"
 
-    async def admit(self, wanted: ReadLevel) -> None:
+    async def admit(self, wanted: ReadLevel) -> Basis | None:
         """See ``Guard``."""
         began_s = self._clock()
         until_s = began_s + _ADMIT_PATIENCE_S
+        has_waited = False
         while not self.is_open(wanted):
+            self.reads_waited += not has_waited
+            has_waited = True
             if self.state in UNREADABLE:
                 raise SqlError(
                     "57P03",
@@ -167,25 +248,62 @@ class ReplicaGuard:
             elif wanted.level == "bounded" and self.state is ReplicaState.FOLLOWING:
                 await self._freshen()
                 if self._fresh_s >= began_s and self.state is ReplicaState.FOLLOWING:
-                    return  # nothing is missing that was committed before the statement came
+                    break  # nothing is missing that was committed before the statement came
             elif wanted.level == "linearizable" and self.state is ReplicaState.FOLLOWING:
-                raise self.not_leader()
+                basis = await self._follower_basis(began_s + _INDEX_PATIENCE_S)
+                if basis is not None:
+                    return basis
             else:
                 await self._pause()
+        return self.basis
+
+    def ask_leader(self) -> FollowerAdmission | None:
+        """See ``Guard``."""
+        if self._state is not ReplicaState.FOLLOWING or not self.questions.is_connected:
+            return None
+        self.reads_waited += 1
+        answer, admission = self.questions.ask(), self._admission
+        if admission is None or admission.answer is not answer:
+            admission = self._admission = FollowerAdmission(self, answer)
+        return admission
+
+    def when_applied(self, lsn: LSN, wait: Wait[None]) -> None:
+        """Resolve it when the replica has applied that, or does something else, or has not for a while."""
+        if self._applied() >= lsn:
+            wait.resolve(None)
+            return
+        self._waiting.append((lsn, wait))
+        asyncio.get_running_loop().call_later(_ANSWER_PATIENCE_S, wait.resolve, None)
+
+    def basis_at(self, lsn: LSN) -> FollowerBasis | None:
+        """What a linearizable read may rest on that begins in this turn, where it waits for that position."""
+        basis = FollowerBasis(self, self._states)
+        return basis if self._applied() >= lsn and basis.valid() else None
 
     async def confirm(self, wanted: ReadLevel, basis: Basis | None) -> None:
         """See ``Guard``."""
         until_s = self._clock() + _CONFIRM_PATIENCE_S
+        if isinstance(basis, FollowerBasis):
+            await self._confirm_followed(basis, until_s)
+            return
+        proof, is_patient = _LogProof(), not self.zookeeper_is_silent()
         while not self.holds(wanted, basis):
+            if proof.is_given:
+                self.log_confirmed += 1
+                return
             if basis is None or basis is not self.basis:
                 raise self._leader_changed(wanted)
             if self._clock() > until_s:
                 raise SqlError(
                     "57P03",
                     f"the leader of tablespace {self._name} cannot make sure that it still leads",
-                    detail="ZooKeeper does not answer.",
+                    detail="Neither ZooKeeper nor enough bookies answer.",
+                    hint="Try again soon.",
                 )
-            await self._pause(self.basis)
+            if not is_patient:
+                proof.ask(self.ask_log)
+            await self._pause(self.basis, proof.wait)
+            is_patient = False  # no proof of the lease came soon
 
     def refusal(self, what: str) -> SqlError:
         """See ``Guard``."""
@@ -197,13 +315,21 @@ class ReplicaGuard:
         )
 
     def not_leader(self) -> SqlError:
-        """HP003: only the leader answers at this level."""
+        """HP003: this level requires the leader's answer, and there is none."""
         return SqlError(
             "HP003",
-            f"this replica of tablespace {self._name} does not lead, and the read level is linearizable",
+            f"this replica of tablespace {self._name} does not lead, the read level is linearizable, and"
+            " the leader does not answer it",
             detail=self._who(),
             hint=self._where() + " Or read here: SET herdpy.read_level = 'bounded' (or 'at_lsn', 'any').",
         )
+
+    def leader_place(self) -> LeaderPlace | None:
+        """See ``Guard``."""
+        leader = self.leader
+        if leader is None or leader.sql is None or self.basis is not None:
+            return None
+        return LeaderPlace(leader.node, leader.epoch, leader.sql.host, leader.sql.port)
 
     def leader_unreached(self, client: str) -> str:
         """See ``Guard``."""
@@ -238,6 +364,8 @@ class ReplicaGuard:
 
     def advanced(self) -> None:
         """The replica has applied more."""
+        if self._aim is not None:
+            self._take_aim()
         if not self._waiting:
             return
         applied = self._applied()
@@ -249,11 +377,13 @@ class ReplicaGuard:
     def replaced(self) -> None:
         """The replica has another state, which may be an older one: what was known of its age is not."""
         self._fresh_s = -math.inf
+        self._aim = None
         self._states += 1
 
     def close(self) -> None:
         """Ask nothing more."""
         self.without_leader.close()
+        self.questions.close()
         if self._asking is not None:
             self._asking.cancel()
 
@@ -265,20 +395,82 @@ class ReplicaGuard:
 
     # Waiting.
 
-    async def _reached(self, lsn: LSN, until_s: float) -> None:
+    async def _reached(self, lsn: LSN, until_s: float, *, hurry: bool = True) -> None:
         if self._applied() >= lsn:
             return
         wait: Wait[None] = Wait()
         self._waiting.append((lsn, wait))
-        self.hurry()
+        if hurry:
+            self.hurry()
+            self.questions.refresh()  # its answer comes with a report
         timer = asyncio.get_running_loop().call_later(max(until_s - self._clock(), 0), wait.resolve, None)
         try:
             await wait
         finally:
             timer.cancel()
 
+    def still_follows(self, basis: FollowerBasis) -> bool:
+        """Whether what is read now may be answered on this basis."""
+        return (
+            self._state is ReplicaState.FOLLOWING
+            and basis.states == self._states
+            and self.applied_epoch() <= self._answered_epoch
+        )
+
+    async def _follower_basis(self, until_s: float) -> FollowerBasis | None:
+        """What a linearizable read may rest on; None: look again. HP003, 57P03: the leader is not reached."""
+        left_s, states = until_s - self._clock(), self._states
+        answered = None
+        if self.questions.may_come and left_s > 0:
+            answered = await self.questions.next(left_s)
+        if answered is None:
+            if self.state is not ReplicaState.FOLLOWING:
+                return None
+            raise self.not_leader()
+        end = answered.read_index.end
+        await self._reached(end, until_s, hurry=False)  # the reports come on the same connection
+        basis = FollowerBasis(self, states)
+        return basis if self._applied() >= end and basis.valid() else None
+
+    async def _confirm_followed(self, basis: FollowerBasis, until_s: float) -> None:
+        """``confirm`` of a follower's answer: a leader of another term may have to say that it leads."""
+        while not basis.valid():
+            if basis.states != self._states or self.state in UNREADABLE:
+                raise self._leader_changed(ReadLevel())
+            if self._clock() > until_s:
+                raise self.not_leader()
+            if self.leads:  # what it has read is in the log that it leads
+                await self.confirm(ReadLevel(), self.basis)
+                return
+            if self.state is ReplicaState.FOLLOWING:
+                await self._follower_basis(until_s)
+            else:
+                await self._pause()
+
+    def _learn(self, answered: Answered) -> None:
+        """The leader has answered: whoever has applied that far is as new as the question."""
+        self._answered_epoch = max(self._answered_epoch, answered.read_index.epoch)
+        if self._aim is None:
+            self._aim = answered
+            self._take_aim()
+
+    def _take_aim(self) -> None:
+        aim = self._aim
+        if aim is not None and self._applied() >= aim.read_index.confirmed:
+            self._fresh_s = max(self._fresh_s, aim.asked_s)
+            self._aim = None
+
     async def _freshen(self) -> None:
         """Learn where the log ends, and get there; all that want it at the same time share the question."""
+        if self.questions.is_connected:
+            states = self._states
+            answered = await self.questions.next(_ANSWER_PATIENCE_S)
+            if answered is not None:
+                confirmed = answered.read_index.confirmed
+                await self._reached(confirmed, answered.asked_s + _ADMIT_PATIENCE_S, hurry=False)
+                if self._applied() >= confirmed and self._states == states:
+                    self._fresh_s = max(self._fresh_s, answered.asked_s)
+                return
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask(), name="freshness")
         wait: Wait[None] = Wait()
@@ -298,9 +490,11 @@ class ReplicaGuard:
         finally:
             self._asking = None
 
-    async def _pause(self, lease: Lease | None = None) -> None:
-        """Before looking again; no longer than up to the next proof of the lease."""
+    async def _pause(self, lease: Lease | None = None, confirmed: Wait[None] | None = None) -> None:
+        """Before looking again; no longer than up to the next proof of the lease, or the log's."""
         wait: Wait[None] = Wait()
+        if confirmed is not None and not confirmed.done():
+            confirmed.when_done(partial(wait.resolve, None))
         if lease is not None:
             lease.when_proved(partial(wait.resolve, None))
         timer = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, wait.resolve, None)
@@ -308,6 +502,33 @@ class ReplicaGuard:
             await wait
         finally:
             timer.cancel()
+
+
+class _LogProof:
+    """What the log proves of one read, which was done before the question.
+
+    Attributes:
+        wait: the question, while it is not answered.
+        is_given: whether the log was still the leader's after the read.
+    """
+
+    def __init__(self) -> None:
+        self.wait: Wait[None] | None = None
+
+    def ask(self, ask_log: Callable[[], Wait[None] | None]) -> None:
+        """Ask, unless that is under way."""
+        if self.wait is None or self.wait.done():
+            self.wait = ask_log()
+
+    @property
+    def is_given(self) -> bool:
+        if self.wait is None or not self.wait.done():
+            return False
+        try:
+            self.wait.result()
+        except LogError:  # the log ended: its term does, too
+            return False
+        return True
 
 
 SETTLED_S = 3.0

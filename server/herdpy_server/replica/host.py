@@ -29,6 +29,7 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.lac_reports import Reports
 from herdpy_server.replica.seeding import ReportSeeding, Seeded
+from herdpy_server.replica.spares import SpareLedgers
 from herdpy_server.serving.backup_schedule import BackupScheduleSettings
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
@@ -238,6 +239,7 @@ class Host:
         least_free_bytes: with less than that free on the disk, others are to lead where some can.
         replace_after_s: a replica on a node that has been away for so long is replaced.
         commit_delay_s, commit_siblings: of the logs that are led here, see ``LedgerLogSettings``.
+        spare_ledgers: so many of the logs that are followed here have a ledger ready; ``spares`` makes them.
         cluster: what sessions may ask of the cluster.
         observer_of, limits: of sessions that begin from now on.
         tracer_of: what is given the entries of a tablespace's log, for traces; None: nothing.
@@ -266,6 +268,8 @@ class Host:
     least_free_bytes: int = 0
     commit_delay_s: float = 0.004
     commit_siblings: int = 5
+    spare_ledgers: int = 16
+    spares: SpareLedgers = field(init=False)
     cluster: Cluster | None = None
     observer_of: ObserverOf | None = None
     tracer_of: Callable[[TablespaceInfo], EntryTracer] | None = None
@@ -275,6 +279,7 @@ class Host:
 
     def __post_init__(self) -> None:
         self.reach = BookieReach(self.bk)
+        self.spares = SpareLedgers(self.bk, self.node, self.spare_ledgers)
 
     def path(self, name: str) -> Path:
         """Where the replica of a tablespace lies."""

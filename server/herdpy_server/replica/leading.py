@@ -1,12 +1,14 @@
 """One term of a replica: the log is taken over and recovered, then led until the term is over.
 
-Above ``following``; below ``replica``, which says when. In this order, and never another:
+Above ``following``; below ``replica``, which says when.
 
 1. The log is taken over: every ledger that a predecessor may write to is fenced and closed.
 2. What the replica does not have of it yet is applied, to its end.
 3. A ledger of one's own is in the list, by compare-and-set, before its first entry.
 4. The predecessor's lease is over, and one's own is valid.
 5. Only now is anybody answered.
+
+2 and 3 need the end that 1 found, and not each other; 4 runs from the election on; 5 needs them all.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from herdpy.log import LSN, LogError, LogFencedError
 from herdpy.log.bookkeeper import (
     LeaderLog,
     LedgerLogSettings,
+    SpareLedger,
     Takeover,
     ZnodeLedgerList,
     go_on_after,
     take_over,
 )
 from herdpy.log.errors import LogUnavailableError
+from herdpy.log.ledger_list import LedgerListState
 from herdpy_server.cluster.lease import Term
 from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.host import Host
@@ -48,6 +52,8 @@ async def lead(
     applied: Callable[[], Awaitable[Iterable[LSN]]],
     advanced: Callable[[], object],
     lost: Callable[[LogError], None],
+    known: LedgerListState | None = None,
+    spare: SpareLedger | None = None,
 ) -> LeaderLog:
     """Take the log over and make this replica the one that writes it.
 
@@ -57,6 +63,8 @@ async def lead(
         applied: tells what replicas have applied: the log is not closed below that.
         advanced: called after each entry that is applied.
         lost: called once when the log that is returned can be written no more.
+        known: the ledger list, as it was read a moment ago.
+        spare: a ledger that was made in advance.
 
     Raises:
         LedgerListConflictError: another node has the log: the term is over.
@@ -71,20 +79,48 @@ async def lead(
     until_s = loop.time() + _PATIENCE_S
     while True:
         try:
-            takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch, applied)
+            takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch, applied, known)
             try:
-                entries = takeover.log.read(opened.store.applied, takeover.end)
-                await follow(opened, entries, advanced, staged_reader(host.bk, settings))
+                log = await _at_the_end(host, opened, takeover, settings, advanced, lost, spare)
             finally:
                 await takeover.log.close()
-            log = await _begun(host, opened, takeover, lost)
             break
         except LogUnavailableError as error:
             if loop.time() >= until_s:
                 raise
             logger.warning("the log cannot be taken over yet", extra={"reason": str(error)})
             await asyncio.sleep(_RETRY_S)
+            known = None
     return await _alone(log, term)
+
+
+async def _at_the_end(
+    host: Host,
+    opened: OpenReplica,
+    takeover: Takeover,
+    settings: LedgerLogSettings,
+    advanced: Callable[[], object],
+    lost: Callable[[LogError], None],
+    spare: SpareLedger | None,
+) -> LeaderLog:
+    """The log, with a ledger of its own, once the replica has applied all that was there before.
+
+    Both are under way together. When either fails nobody can append: the other's work is abandoned, and a
+    ledger that was begun is one with a header, for the next takeover to close.
+    """
+    takeover.check(opened.store.applied)
+    beginning = asyncio.ensure_future(_begun(host, opened, takeover, lost, spare))
+    try:
+        if opened.store.applied < takeover.end:
+            runs = takeover.log.read_runs(opened.store.applied, takeover.end)
+            await follow(opened, runs, advanced, staged_reader(host.bk, settings))
+        return await asyncio.shield(beginning)
+    except BaseException:
+        beginning.cancel()
+        (begun,) = await asyncio.gather(beginning, return_exceptions=True)
+        if isinstance(begun, LeaderLog):
+            begun.abandon()
+        raise
 
 
 async def lead_on(
@@ -113,13 +149,21 @@ async def lead_on(
 
 
 async def _begun(
-    host: Host, opened: OpenReplica, takeover: Takeover, lost: Callable[[LogError], None]
+    host: Host,
+    opened: OpenReplica,
+    takeover: Takeover,
+    lost: Callable[[LogError], None],
+    spare: SpareLedger | None = None,
 ) -> LeaderLog:
     """The log that was taken over, with a ledger of its own. Errors as ``Takeover.lead``."""
     clock = host.coordination.renewal.clock
     tablespace = opened.tablespace
     return await takeover.lead(
-        tablespace.acknowledge, on_lost=lost, clock=clock, open_transactions=tablespace.locks.count_owners
+        tablespace.acknowledge,
+        on_lost=lost,
+        clock=clock,
+        open_transactions=tablespace.locks.count_owners,
+        spare=spare,
     )
 
 

@@ -42,6 +42,7 @@ from herdpy_server.serving.node import UpgradeServer, UpgradeState, no_tablespac
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.identity import ObserverOf
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.supervisor.supervision import Supervision
 from herdpy_server.tablespace_host import DatabaseSettings
 from herdpy_server.tracing import EntryTracer
 from herdpy_server.workers.scheduler import WorkerSettings
@@ -57,8 +58,8 @@ class ClusterSettings:
     Attributes:
         zookeeper: its servers, "host:port,host:port".
         root, ledgers_root: under which znodes this cluster, and BookKeeper's metadata, are.
-        session_timeout_s, lease_s, replace_after_s, least_free_bytes: see docs/operations.md.
-        commit_delay_s, commit_siblings: see docs/operations.md.
+        session_timeout_s, join_timeout_s, lease_s, replace_after_s, least_free_bytes: see docs/operations.md.
+        commit_delay_s, commit_siblings, spare_ledgers: see docs/operations.md.
         tablespace: the one that is made when there is none yet, with the counts that follow.
     """
 
@@ -66,11 +67,13 @@ class ClusterSettings:
     root: str = "/herdpy"
     ledgers_root: str = "/ledgers"
     session_timeout_s: float = 1.0
+    join_timeout_s: float = 60.0
     lease_s: float = 0.4
     replace_after_s: float = 600.0
     least_free_bytes: int = 256 << 20
     commit_delay_s: float = 0.004
     commit_siblings: int = 5
+    spare_ledgers: int = 16
     tablespace: str = "herdpy"
     expected_replicas: int = 3
     ensemble: int = 3
@@ -111,6 +114,8 @@ class ClusterNode:
         credentials: what other nodes are shown; to be set before ``start``.
         secret: by which nodes know each other; to be set before anybody learns of the node.
         zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
+        supervision: has the cluster learn of this process's end; to be set before ``start`` by the
+            process that holds the directory's lock. None: the session's expiry tells.
         archive: where and when logs that are led here are archived; to be set before ``start``.
         backups: when backups are made, and which stay; to be set before ``start``.
         refused: why this process may not be a node, once that is so.
@@ -139,6 +144,7 @@ class ClusterNode:
         self.credentials = Credentials()
         self.secret = NodeSecret()
         self.zookeeper_access = IN_THE_CLEAR
+        self.supervision: Supervision | None = None
         self.archive = ArchiveSettings()
         self.backups = BackupScheduleSettings()
         self.end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
@@ -169,13 +175,14 @@ class ClusterNode:
             f"zk://{cluster.zookeeper}{cluster.ledgers_root}",
             settings=ClientSettings(
                 zookeeper_timeout_s=cluster.session_timeout_s,
+                zookeeper_patience_s=cluster.join_timeout_s,
                 zookeeper_access=self.zookeeper_access,
                 tail_interval_s=_FOLLOW_INTERVAL_S,
                 explicit_lac_interval_s=_TELL_S,
                 speculative_read_s=_OTHER_REPLICA_S,
             ),
         )
-        await bk.open()
+        await self._open(bk, own)
         self._coordination = coordination = Coordination(
             bk.znodes, cluster.root, own, lease_s=cluster.lease_s, refused=self._refuse
         )
@@ -183,6 +190,7 @@ class ClusterNode:
             await coordination.start()
         except NewerClusterError as error:
             raise SqlError("0A000", str(error), hint=LEVEL_HINT) from error
+        logger.info("registered", extra={"node": own.node, "instance": own.instance})
         await self.secret.learn(bk.znodes, coordination.layout.secret)
         self.host = Host(
             node=own.node,
@@ -204,6 +212,7 @@ class ClusterNode:
             least_free_bytes=cluster.least_free_bytes,
             commit_delay_s=cluster.commit_delay_s,
             commit_siblings=cluster.commit_siblings,
+            spare_ledgers=cluster.spare_ledgers,
             observer_of=self.observer_of,
             tracer_of=self.tracer_of,
             limits=self.limits,
@@ -223,6 +232,13 @@ class ClusterNode:
         if not coordination.tablespaces.known:
             await self._make_first()
         self._knows_all = True
+
+    async def _open(self, bk: BookKeeper, own: NodeRecord) -> None:
+        """Connect, and remove what a former process of this node has left in ZooKeeper."""
+        await bk.open()
+        if self.supervision is not None:
+            await self.supervision.attest_former()  # not before ZooKeeper answers: it is not tried for long
+            self.supervision.follow(bk.znodes, own.instance)
 
     async def _make_first(self) -> None:
         try:
@@ -325,6 +341,11 @@ class ClusterNode:
         replica = self.replicas.get(name)
         return None if replica is None else replica.served
 
+    def leads(self, name: str) -> bool:
+        """Whether this node leads a tablespace, and answers as its leader."""
+        replica = self.replicas.get(name)
+        return replica is not None and replica.guard.leads
+
     def all_here(self) -> list[ServedReplica]:
         """See ``Placements``."""
         return [replica.served for _name, replica in sorted(self.replicas.items())]
@@ -363,6 +384,16 @@ class ClusterNode:
         """See ``Placements``."""
         return self._is_closed
 
+    async def hand_over(self) -> None:
+        """The server ends: have other nodes lead what is led here, as far as others can now.
+
+        A cancel leaves what has begun; :meth:`close` hands over what is still led here then.
+        """
+        leaving = [one.leave() for one in self.replicas.values()]
+        for error in await asyncio.gather(*leaving, return_exceptions=True):
+            if isinstance(error, Exception):
+                logger.error("a leadership could not be handed over", exc_info=error)
+
     async def close(self) -> None:
         """Leave: hand leaderships over, close the replicas, end the session with ZooKeeper."""
         if self._is_closed:
@@ -381,10 +412,13 @@ class ClusterNode:
         self.replicas.clear()
         if self.host is not None:
             await self.host.reach.close()
+            await self.host.spares.close()
         if self._coordination is not None:
             with contextlib.suppress(BookKeeperError):
                 await self._coordination.close()
         if self._bk is not None:
             await self._bk.close()
+        if self.supervision is not None:
+            await self.supervision.close()
         if self.host is not None:
             self.host.threads.close()

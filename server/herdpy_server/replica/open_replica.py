@@ -118,6 +118,7 @@ class OpenReplica:
         )
         self.uses, self.sessions = on_loop.uses, on_loop.sessions
         hosted.start(on_loop.checkpoint_ended)
+        store.level = lambda: host.coordination.level
         store.on_roles = lambda: self._loop.call_soon_threadsafe(host.roles_changed)
         host.roles_changed()
 

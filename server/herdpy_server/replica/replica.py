@@ -37,14 +37,15 @@ from herdpy.log import (
     RecordError,
     StagedPart,
 )
-from herdpy.log.bookkeeper import FollowedLog, LeaderLog
+from herdpy.log.bookkeeper import FollowedLog, LeaderLog, SpareLedger
 from herdpy.log.errors import LogEntriesLostError, LogLossError
+from herdpy.log.ledger_list import LedgerListState
 from herdpy_server.backup.archiver import LogArchiver
 from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Term
-from herdpy_server.cluster.positions import read_needs
+from herdpy_server.cluster.positions import applied_positions
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.archived import ArchivedBookies
 from herdpy_server.replica.base import ReplicaBase
@@ -61,6 +62,7 @@ from herdpy_server.replica.leading import hand_over, lead, lead_on
 from herdpy_server.replica.open_replica import OpenReplica, StandbyLog
 from herdpy_server.replica.seeding import NoDonorError, Seeded, SeedingFailedError
 from herdpy_server.replica.served import BookKeeperLogBackend, ServedReplica
+from herdpy_server.replica.spares import NextTerm
 from herdpy_server.serving.backup_schedule import BackupSchedule
 from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.logs import ServedLog
@@ -78,6 +80,7 @@ _DAMAGED = (ChainError, CorruptLedgerError, RecordError, ApplyError, StoreDamage
 _PAUSE_S = 0.5
 _SEED_AGAIN_S = 2.0
 _LOOK_AGAIN_S = 2.0
+_LEAVE_LOOK_S = 0.01
 
 
 class Replica(ReplicaBase):
@@ -112,6 +115,7 @@ class Replica(ReplicaBase):
             won=self._won,
             lost=self._lost,
             leader=self._leader_changed,
+            heard_until_s=lambda leader: self._listener.heard_until_s(leader),
         )
         self.election = host.coordination.election(info, candidate)
         backend = BookKeeperLogBackend(self)
@@ -128,11 +132,22 @@ class Replica(ReplicaBase):
         self.checkpointed = self.leader_tasks.look
         self.fitness = Fitness(self, self.election, self.hand_over, self.give_up)
         self.evidence = Evidence(self)
-        self._listener = LacListener(host.reports, host.node, info.name, lambda: self.guard.leader)
+        self._listener = LacListener(
+            host.reports,
+            host.node,
+            info.name,
+            lambda: self.guard.leader,
+            self.guard.questions,
+            clock=host.coordination.renewal.clock,
+            lost=self.election.reconsider,
+        )
         self._word = KeepWord(host.bk.znodes, self.paths, host.node, self._word_changed)
         self._reseed: str | None = None  # why its store is not to be read
         self._log_damaged: str | None = None  # why its store is whole, and does not go on
         self._change = asyncio.Event()  # another role is to be played
+        self._spare: SpareLedger | None = None
+        self._expects: NextTerm | None = None
+        self._list_read: LedgerListState | None = None  # the ledger list, as the election saw it last
         self._hands_over = False
         self._settles = False  # what the role does now is not to be interrupted
         self._role: asyncio.Task[None] | None = None
@@ -148,6 +163,7 @@ class Replica(ReplicaBase):
         self.backups.start()
         self.fitness.start()
         self._word.start()
+        self._spare = self.host.spares.add(self._next_term)
         self._running = asyncio.get_running_loop().create_task(self._run(), name=f"replica {self.info.name}")
 
     async def close(self, *, forget: bool = False) -> None:
@@ -166,6 +182,8 @@ class Replica(ReplicaBase):
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         await self.election.close()
+        if self._spare is not None:
+            await self.host.spares.remove(self._spare)
         self.guard.close()
         opened, self.opened = self.opened, None
         self._enter(ReplicaState.CLOSED)
@@ -280,6 +298,7 @@ class Replica(ReplicaBase):
         self.guard.replaced()
         self.opened.on_loop.on_checkpoint = self._checkpointed
         self.checker.attach(self.opened)
+        logger.info("store opened", extra=self.log_extra(applied=str(self.applied)))
         self.election.reconsider()
 
     def _read_log(self, after: LSN, end: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
@@ -390,7 +409,7 @@ class Replica(ReplicaBase):
             self._enter(ReplicaState.FOLLOWING)
             staged = staged_reader(self.host.bk, settings)
             async with self._listener.listening(log):
-                tail = log.tail(opened.store.applied)
+                tail = log.tail_runs(opened.store.applied)
                 await follow(opened, tail, self._advanced, staged, self._tracer())
         finally:
             self.followed = None
@@ -520,7 +539,21 @@ class Replica(ReplicaBase):
             applied=self._applied_anywhere,
             advanced=self._advanced,
             lost=partial(self._log_lost, term),
+            known=self._list_read,
+            spare=self._spare,
         )
+
+    def _next_term(self) -> NextTerm | None:
+        """The term in which it may lead next; None: none, as it leads already, or cannot."""
+        leader, followed = self.guard.leader, self.followed
+        if self.state is ReplicaState.FOLLOWING and leader is not None and followed is not None:
+            known = followed.known
+            is_begun = known is not None and known.version > 0 and self.unfit is None
+            expected = NextTerm(known, leader.epoch + 1, self.log_settings()) if known and is_begun else None
+            self._expects = expected
+        elif self.state not in (ReplicaState.FOLLOWING, ReplicaState.TAKING_OVER):
+            self._expects = None
+        return self._expects
 
     def _may_lead_on(self, error: LogError) -> bool:
         """Whether waiting for bookies is not what is wanted: they have lost it, or the loss is accepted."""
@@ -531,12 +564,7 @@ class Replica(ReplicaBase):
 
     async def _applied_anywhere(self) -> list[LSN]:
         """The positions that replicas have applied, as far as they have published them; this one's, too."""
-        needs = await read_needs(self.host.bk.znodes, self.paths)
-        return [
-            self.applied,
-            *(one.applied for one in needs.replicas.values()),
-            *(one.durable for one in needs.positions.values()),
-        ]
+        return [self.applied, *await applied_positions(self.host.bk.znodes, self.paths)]
 
     async def _stop_leading(self, log: LeaderLog, opened: OpenReplica, term: Term) -> None:
         """Whatever ended the term: nothing is answered or acknowledged any more when this returns."""
@@ -612,7 +640,7 @@ class Replica(ReplicaBase):
             return None
         if not is_open or self._reseed is not None or self.state is ReplicaState.AHEAD:
             return f"it is {self.state.value}"
-        state = await self.ledger_list.read()
+        self._list_read = state = await self.ledger_list.read()
         if state is not None and self.applied < state.base:
             if self.evidence.reason is not None:
                 return "it is ahead of the log"  # which it says itself when it looks again
@@ -653,6 +681,15 @@ class Replica(ReplicaBase):
         if self.state is ReplicaState.LEADING:
             self._hands_over = True
             self._change.set()
+
+    async def leave(self) -> None:
+        """Lead no more, as the server ends, if another replica is fit to; else go on until it is closed.
+
+        Returns when the term is given back, or no other can lead now. A cancel leaves what has begun.
+        """
+        await self.fitness.leave()
+        while (self._hands_over or self.state is ReplicaState.HANDING_OVER) and not self.is_closing:
+            await asyncio.sleep(_LEAVE_LOOK_S)
 
     def give_up(self) -> None:
         """Let another replica lead at once: this one cannot finish what is under way."""

@@ -16,6 +16,7 @@ import contextlib
 import logging
 import random
 import shutil
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,6 +59,10 @@ class Credentials:
     password_file: Path | None = None
     tls: bool = False
     ca: Path | None = None
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What encrypts connections to other nodes; None: nothing does. OSError: ``ca`` cannot be read."""
+        return ssl.create_default_context(cafile=self.ca) if self.tls else None
 
     def place(self, address: Address, proof: Callable[[], str | None] | None = None) -> GrpcAddress:
         """Another node's gRPC address. OSError when the file of the password cannot be read.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from herdpy.log import LedgerInfo, LogError
 from herdpy.log.bookkeeper import FollowedLog, ZnodeLedgerList
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
-from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmedError
 from herdpy_server.cluster.layout import PublishedRecord
@@ -36,10 +35,12 @@ from herdpy_server.cluster.readers import (
 from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.guard import ReplicaState
-from herdpy_server.replica.lac_reports import reports_of
+from herdpy_server.replica.lac_reports import ReportPace, reports_of
+from herdpy_server.replica.read_index import LeaderAnswers
 from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.logs import (
     BackupFacts,
+    LacReports,
     LogLease,
     LogPlace,
     NodePlace,
@@ -135,12 +136,15 @@ class BookKeeperLogBackend:
         """See ``LogBackend``."""
         return (await self._ledgers()).base
 
-    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+    def lac_reports(self) -> LacReports:
         """See ``LogBackend``."""
         log = self._replica.log
         if log is None:
             raise SqlError("57P03", f"this node does not lead tablespace {self.tablespace}")
-        return log.state.log_id, reports_of(log, log.state.epoch)
+        state = log.state
+        pace = ReportPace()
+        answers = LeaderAnswers(log, state.epoch, self._replica.guard, pace.want)
+        return LacReports(state.log_id, reports_of(log, state.epoch, pace), answers)
 
     async def _ledgers(self) -> LedgerListState:
         state = await ZnodeLedgerList(self._znodes, self._paths.ledgers).read()
@@ -306,9 +310,13 @@ class ServedReplica:
             log_end=max(replica.log_end, applied),
             lag_entries=replica.lag_entries,
             hears_leader=replica.followed is not None and replica.followed.is_reported,
+            read_index_questions=replica.guard.questions.sent,
+            reads_in_place=replica.guard.reads_in_place,
+            reads_waited=replica.guard.reads_waited,
             leader=None if leader is None else leader.node,
             epoch=replica.epoch,
             takeovers=replica.takeovers,
+            log_confirmed_reads=replica.guard.log_confirmed,
             seedings=replica.seedings,
             seeding=replica.seeding,
             problem=replica.problem,

@@ -25,7 +25,7 @@ from herdpy.log.errors import LedgerListConflictError, LogError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 from tests.bookkeeper.simulation.bugs import BUGS as CLIENT_BUGS
-from tests.log_bookkeeper.simulation.world import PATH, World
+from tests.log_bookkeeper.simulation.world import World
 
 Bug = Callable[[], AbstractContextManager[None]]
 BUGS: dict[str, Bug] = {"drops_the_fence": CLIENT_BUGS["drops_the_fence"]}
@@ -41,7 +41,7 @@ def _bug(make: Callable[[], Iterator[None]]) -> Bug:
 def lists_a_ledger_after_its_first_entries() -> Iterator[None]:
     """A ledger is written to at once and listed some time later."""
 
-    async def add(self: OwnLedgers) -> LedgerWriter:
+    async def add(self: OwnLedgers, _spare: LedgerWriter | None = None) -> LedgerWriter:
         writer = await create_ledger(
             self._bk, self._settings, self.state.log_id, self.state.node, self.state.epoch
         )
@@ -95,8 +95,8 @@ def follows_to_the_next_ledger_at_the_last_add_confirmed() -> Iterator[None]:
     ) -> AsyncGenerator[Any, None]:
         last, _ = await self._asked(info)
         if first <= last:
-            async for raw in self._entries(info, first, last):
-                yield raw
+            async for run in self._entries(info, first, last):
+                yield run
         else:
             await asyncio.sleep(0.1)
 
@@ -166,19 +166,31 @@ def sends_again_without_closing() -> Iterator[None]:
 @_bug
 def recovers_only_the_first_open_ledger() -> Iterator[None]:
     """A takeover drops the ledger that was listed ahead, without looking whether it was begun."""
-    recovered = takeover._recovered
+    recover = takeover._Recoveries._recover
 
-    async def first_only(bk: Any, settings: Any, info: LedgerInfo, *arguments: Any) -> LedgerInfo:
-        state = await _state_of(bk)
-        if any(not one.closed and one.ledger_id < info.ledger_id for one in state):
-            return replace(info, closed=True)
-        return await recovered(bk, settings, info, *arguments)
+    async def first_only(self: Any, ledger_id: int) -> Any:
+        if any(one < ledger_id for one in self._tasks):
+            return takeover._Recovered(0)
+        return await recover(self, ledger_id)
 
-    async def _state_of(bk: Any) -> tuple[LedgerInfo, ...]:
-        state = await ZnodeLedgerList(bk.znodes, PATH).read()
-        return state.ledgers if state else ()
+    with patch.object(takeover._Recoveries, "_recover", first_only):
+        yield
 
-    with patch.object(takeover, "_recovered", first_only):
+
+@_bug
+def closes_only_what_it_knew_before_the_claim() -> Iterator[None]:
+    """A takeover takes ledgers that were listed after it had read the list for empty ones."""
+    begin = takeover._Recoveries.begin
+
+    def once(self: Any, ledgers: Any) -> None:
+        if self._tasks:
+            empty = asyncio.get_running_loop().create_future()
+            empty.set_result(takeover._Recovered(0))
+            for info in ledgers:
+                self._tasks.setdefault(info.ledger_id, empty)
+        begin(self, ledgers)
+
+    with patch.object(takeover._Recoveries, "begin", once):
         yield
 
 
@@ -186,19 +198,25 @@ def recovers_only_the_first_open_ledger() -> Iterator[None]:
 def does_not_claim_the_list() -> Iterator[None]:
     """A takeover looks at the list and closes what is open, with the versions of whoever wrote last."""
 
-    async def claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerListState:
+    lists: dict[str, ZnodeLedgerList] = {}
+
+    async def claim(
+        ledger_list: ZnodeLedgerList, node: str, epoch: int, known: LedgerListState | None = None
+    ) -> LedgerListState:
+        lists[node] = ledger_list
         state = await ledger_list.read()
         if state is None:
             return await ledger_list.write(LedgerListState(0, "1" * 32, epoch=epoch, node=node), 0)
         return replace(state, epoch=epoch, node=node)
 
-    async def close(bk: Any, ledger_list: Any, *arguments: Any) -> LedgerListState:
-        closed = await close_open(bk, ledger_list, *arguments)
-        newest = await ledger_list.read()
+    async def close(state: LedgerListState, recoveries: Any) -> LedgerListState:
+        closed = await close_open(state, recoveries)
+        newest = await lists[state.node].read()
+        assert newest is not None
         return replace(closed, version=newest.version)
 
-    close_open = takeover._close_open_ledgers
-    with patch.object(takeover, "claim", claim), patch.object(takeover, "_close_open_ledgers", close):
+    close_open = takeover._closed
+    with patch.object(takeover, "claim", claim), patch.object(takeover, "_closed", close):
         yield
 
 
@@ -215,10 +233,10 @@ def takes_the_first_reply_for_the_outcome() -> Iterator[None]:
 
     deleted = OwnLedgers.add
 
-    async def add(self: OwnLedgers) -> LedgerWriter:
+    async def add(self: OwnLedgers, spare: LedgerWriter | None = None) -> LedgerWriter:
         before = set(await self._bk.list_ledgers())
         try:
-            return await deleted(self)
+            return await deleted(self, spare)
         except LedgerListConflictError:
             for ledger_id in set(await self._bk.list_ledgers()) - before:
                 await self._delete(ledger_id)

@@ -63,12 +63,14 @@ class Candidate:
         try:
             await bk.open()
             await asyncio.sleep(rng.expovariate(1.0))
+            ledger_list = world.ledger_list(bk)
+            known = await ledger_list.read() if rng.random() < 0.6 else None  # which is old when it is used
             world.epoch += 1
             epoch = world.epoch
             if rng.random() < 0.3:
                 await asyncio.sleep(rng.uniform(0, 0.5))  # another may have been elected meanwhile
             world.tell(f"{self.name} takes over in epoch {epoch}")
-            takeover = await take_over(bk, world.ledger_list(bk), world.settings, self.name, epoch)
+            takeover = await take_over(bk, ledger_list, world.settings, self.name, epoch, known=known)
             closing.append(takeover.log)
             world.history.taken_over(epoch, takeover.end)
             await self._replay(takeover.log, takeover.end, takeover.state.base, epoch)

@@ -15,16 +15,19 @@ from unittest.mock import patch
 
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.log import LSN, Append, LogEntry, LogError, TransactionAssembler
-from herdpy.log.bookkeeper import FollowedLog, takeover
+from herdpy.log.bookkeeper import FollowedLog, LeaderLog, takeover
 from herdpy.log.bookkeeper.leader_log import Acknowledger
 from herdpy.log.entry import decode_entry
+from herdpy.log.wait import Wait
 from herdpy.rpc.lac_reports import LacReport
+from herdpy.rpc.read_index import ReadIndex, SendQuestion
 from herdpy_server.cluster import positions
 from herdpy_server.cluster.lease import Term
 from herdpy_server.replica import following, lac_reports, served
 from herdpy_server.replica.fitness import DiskHealth, Fitness
 from herdpy_server.replica.guard import ReplicaGuard, ReplicaState
 from herdpy_server.replica.lac_reports import ConfirmingLog, reports_of
+from herdpy_server.replica.read_index import LeaderAnswers, LeaderQuestions
 from herdpy_server.sessions import request_ids
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.loads import Loads
@@ -50,6 +53,26 @@ def _bug(make: Callable[[], Iterator[None]]) -> Bug:
 def does_not_check_the_lease_after_the_read() -> Iterator[None]:
     """Who leads, as far as it knows, answers."""
     with patch.object(ReplicaGuard, "holds", lambda _self, _wanted, _basis: True):
+        yield
+
+
+@_bug
+def answers_nobody_without_zookeeper() -> Iterator[None]:
+    """A read without a lease waits for ZooKeeper."""
+    with patch.object(LeaderLog, "confirm", lambda _self: Wait()):
+        yield
+
+
+@_bug
+def takes_any_log_for_its_own() -> Iterator[None]:
+    """A read without a lease is confirmed at once, by a log that may be fenced."""
+
+    def at_once(_self: LeaderLog) -> Wait[None]:
+        wait: Wait[None] = Wait()
+        wait.resolve(None)
+        return wait
+
+    with patch.object(LeaderLog, "confirm", at_once):
         yield
 
 
@@ -143,7 +166,7 @@ def applies_what_is_not_confirmed() -> Iterator[None]:
 def reports_what_is_not_confirmed() -> Iterator[None]:
     """A leader reports to its followers what it has sent to the bookies."""
 
-    def reports(log: Any, epoch: int) -> AsyncGenerator[LacReport, None]:
+    def reports(log: Any, epoch: int, _pace: object) -> AsyncGenerator[LacReport, None]:
         async def lac_after(position: LSN) -> LSN:
             while log.failure is None and log.end <= position:
                 await asyncio.sleep(0.01)
@@ -295,4 +318,69 @@ def tells_nobody_that_it_is_cut_off() -> Iterator[None]:
 def leads_on_without_a_disk() -> Iterator[None]:
     """What it cannot write it keeps in memory."""
     with patch.object(DiskHealth, "_find", lambda _self, _replica: None):
+        yield
+
+
+# Reads on followers.
+
+
+@_bug
+def answers_a_follower_without_its_lease() -> Iterator[None]:
+    """A leader answers a follower's question by its word alone."""
+
+    def answer(self: LeaderAnswers, number: int, send: Callable[[ReadIndex], object]) -> None:
+        send(self._index(number))
+
+    with patch.object(LeaderAnswers, "answer", answer):
+        yield
+
+
+@_bug
+def counts_freshness_from_the_answer() -> Iterator[None]:
+    """A follower takes the time at which it hears how far the log is for that of its question."""
+    answered = LeaderQuestions.answered
+
+    def late(self: LeaderQuestions, index: ReadIndex) -> None:
+        self._sent_s = self._clock()
+        answered(self, index)
+
+    with patch.object(LeaderQuestions, "answered", late):
+        yield
+
+
+@_bug
+def numbers_questions_of_each_connection_anew() -> Iterator[None]:
+    """An answer of an earlier leader passes for one of the new leader."""
+    connected = LeaderQuestions.connected
+
+    def anew(self: LeaderQuestions, send: SendQuestion | None) -> None:
+        self.sent = 0
+        connected(self, send)
+
+    with patch.object(LeaderQuestions, "connected", anew):
+        yield
+
+
+@_bug
+def answers_with_a_position_from_before_the_question() -> Iterator[None]:
+    """A leader answers with the position that it had when the follower came."""
+    index = LeaderAnswers._index
+    known: dict[int, ReadIndex] = {}
+
+    def first(self: LeaderAnswers, number: int) -> ReadIndex:
+        return known.setdefault(id(self), index(self, number))._replace(number=number)
+
+    with patch.object(LeaderAnswers, "_index", first):
+        yield
+
+
+@_bug
+def takes_what_is_acknowledged_for_all_that_was_read() -> Iterator[None]:
+    """A linearizable read on a follower waits only for what the leader has acknowledged."""
+    index = LeaderAnswers._index
+
+    def acknowledged(self: LeaderAnswers, number: int) -> ReadIndex:
+        return index(self, number)._replace(end=self._log.lac)
+
+    with patch.object(LeaderAnswers, "_index", acknowledged):
         yield

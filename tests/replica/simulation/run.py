@@ -29,9 +29,14 @@ Script = Callable[[World], Awaitable[None]]
 
 
 @contextmanager
-def arranged() -> Iterator[None]:
-    """No thread of the checkpointer; and of thousands of faults nobody is warned."""
+def arranged(seed: int) -> Iterator[None]:
+    """No thread of the checkpointer; and of thousands of faults nobody is warned.
+
+    What has no generator of its own (pauses before another attempt) draws from the same seed, too.
+    """
     with ExitStack() as stack:
+        stack.callback(random.setstate, random.getstate())
+        random.seed(seed)
         stack.enter_context(patch.object(Checkpointer, "start", lambda _self: None))
         stack.enter_context(patch.object(Checkpointer, "stop", lambda _self: None))
         logger = logging.getLogger("herdpy")
@@ -45,7 +50,7 @@ def arranged() -> Iterator[None]:
 
 def simulate(seed: int, script: Script | None = None, *, keep_trace: bool = False) -> World:
     """Run a seed: at random, or a script. Raises BrokenPromiseError when a promise was broken."""
-    with tempfile.TemporaryDirectory(prefix="herdpy-replicas-") as directory, arranged():
+    with tempfile.TemporaryDirectory(prefix="herdpy-replicas-") as directory, arranged(seed):
         world = World(seed, Path(directory), keep_trace=keep_trace)
         try:
             world.cluster.run(lambda: _run(world, script or _at_random))

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from unittest.mock import patch
 
 import msgspec
 
+from herdpy.log.bookkeeper import FollowedLog
+from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.staging import StagedLabel
 from herdpy_server.cluster.positions import read_needs
@@ -85,6 +87,25 @@ async def the_leader_writes_when_it_wakes(world: World) -> None:
 async def the_session_ends_within_the_lease(world: World) -> None:
     """Another is elected at once, while the old leader may still answer."""
     await _goes_on(world, read)
+
+
+@_scenario
+async def zookeeper_is_away(world: World) -> None:
+    """For all nodes, and it ends their sessions: the leader writes, answers, and keeps its term."""
+    leader = leader_of(world)
+    assert leader.replica is not None
+    takeovers = leader.replica.takeovers
+    for node in world.nodes.values():
+        world.cluster.network.partition(node.host, "zookeeper")
+    for _ in range(12):
+        if (await write(world, leader)).outcome != "done" or await read(world, leader) is None:
+            world.history.broken("the leader does not go on without ZooKeeper")
+        await asyncio.sleep(0.5)
+    for node in world.nodes.values():
+        world.cluster.network.heal(node.host, "zookeeper")
+    await asyncio.sleep(1.5)
+    if (await write(world, leader)).outcome != "done" or leader.replica.takeovers != takeovers:
+        world.history.broken("the leader did not keep its term")
 
 
 @_scenario
@@ -365,8 +386,8 @@ async def staged_ledgers_go_with_the_log(world: World) -> None:
         await leader.begin(_written_and_trimmed(world, leader, info), "trimming")
     kept = await write(world, leader, loads=True)
     left = set()
-    for ledger_id in await leader.bk.list_ledgers():
-        label = StagedLabel.of((await leader.bk.ledger_metadata(ledger_id)).custom_metadata)
+    for custom in (await leader.bk.custom_metadata()).values():  # spare ledgers may go meanwhile
+        label = StagedLabel.of(custom)
         if label is not None:
             left.add(label.load_id)
     if left != {load_id(kept.number)}:
@@ -595,3 +616,160 @@ async def _is_back(world: World, old: Node, new: Node) -> None:
     await write(world, old)
     if leads(new):
         world.history.broken("two lead")
+
+
+# Reads on followers.
+
+
+def _followers(world: World, leader: Node) -> list[Node]:
+    return [one for one in world.nodes.values() if one is not leader]
+
+
+@contextlib.contextmanager
+def _gets_no_entries(world: World, node: Node) -> Iterator[None]:
+    """Neither of the bookies nor with reports; questions and answers pass."""
+    for host in world.bookie_hosts:
+        world.cluster.network.partition(node.host, host)
+    with patch.object(FollowedLog, "report", lambda *_arguments, **_options: None):
+        yield
+    world.cluster.heal()
+
+
+async def _connected(world: World, follower: Node, leader: Node) -> None:
+    """The follower has had an answer of this leader, and waits for none."""
+    assert follower.replica is not None
+    if follower.replica.host.reports is None:
+        return
+    guard = follower.replica.guard
+    while guard.leader is None or guard.leader.node != leader.name or not guard.questions.is_connected:
+        await asyncio.sleep(0.01)
+    await read(world, follower)
+
+
+@_scenario
+async def a_follower_is_read_while_others_write(world: World) -> None:
+    """It answers at the level of leaders, each time with what was acknowledged before."""
+    leader = leader_of(world)
+    for follower in _followers(world, leader) * 3:
+        await _connected(world, follower, leader)
+        await write(world, leader)
+        found = await read(world, follower)
+        if found is None and world.seed % 3:
+            world.history.broken(f"{follower.host} did not answer")
+
+
+@_scenario
+async def a_sleeping_leader_has_a_followers_question(world: World) -> None:
+    """It wakes when another has led for a while, of which the follower has not heard."""
+    old = leader_of(world)
+    follower = _followers(world, old)[0]
+    await write(world, old)
+    await followers_have(world, old)
+    await _connected(world, follower, old)
+    world.cluster.network.partition(follower.host, "zookeeper")
+    with _gets_no_entries(world, follower):
+        old.pause()
+        new = await another(world, old)
+        await write(world, new)
+        reading = asyncio.create_task(read(world, follower))
+        await asyncio.sleep(0.5)
+        old.resume()
+        await reading
+
+
+@_scenario
+async def a_leaders_answer_is_late(world: World) -> None:
+    """What it says of the log is no longer so when it arrives."""
+    leader = leader_of(world)
+    follower = _followers(world, leader)[0]
+    await write(world, leader)
+    await followers_have(world, leader)
+    await _connected(world, follower, leader)
+    await asyncio.sleep(0.1)
+    with _gets_no_entries(world, follower):
+        world.cluster.network.cut(leader.host, follower.host)
+        await follower.begin(_asked(follower), "question")
+        await asyncio.sleep(0.5)
+        await write(world, leader)
+        await asyncio.sleep(0.5)
+        world.cluster.network.heal(leader.host, follower.host)
+        await asyncio.sleep(0.2)
+        await read(world, follower, "bounded", 0.5)
+
+
+@_scenario
+async def the_old_leaders_answer_comes_after_the_question_to_the_new_one(world: World) -> None:
+    """It was to another question, and is of no use now."""
+    old = leader_of(world)
+    network = world.cluster.network
+    await write(world, old)
+    await followers_have(world, old)
+    for follower in _followers(world, old):
+        await _connected(world, follower, old)
+        network.cut(old.host, follower.host)
+        await _send_questions(follower)
+    new = await deposed(world, old)
+    (follower,) = [one for one in world.nodes.values() if one not in (old, new)]
+    await _connected(world, follower, new)
+    with _gets_no_entries(world, follower):
+        await write(world, new)
+        network.cut(new.host, follower.host)
+        reading = asyncio.create_task(read(world, follower))
+        await asyncio.sleep(0.1)
+        network.heal(old.host, follower.host)
+        await reading
+
+
+async def _send_questions(node: Node) -> None:
+    """Some that are never answered; one of them may have the number of a later one."""
+    assert node.replica is not None
+    questions = node.replica.guard.questions
+    for _ in range(4 if questions.is_connected else 0):
+        await asyncio.sleep(0.01)
+        questions._is_under_way = False
+        node.begin(_asked(node), "question")
+
+
+async def _asked(node: Node) -> None:
+    assert node.replica is not None
+    node.replica.guard.questions.refresh()
+
+
+@_scenario
+async def the_leader_has_acknowledged_more_than_when_the_follower_came(world: World) -> None:
+    """The follower gets no entries meanwhile: it must notice by the answer alone."""
+    leader = leader_of(world)
+    follower = _followers(world, leader)[0]
+    await write(world, leader)
+    await followers_have(world, leader)
+    await _connected(world, follower, leader)
+    with _gets_no_entries(world, follower):
+        await write(world, leader)
+        await asyncio.gather(read(world, follower), read(world, follower, "bounded"))
+
+
+@_scenario
+async def bookies_confirm_what_the_leader_has_not_acknowledged(world: World) -> None:
+    """One follower has it from them and shows it; the other has it not."""
+    leader = leader_of(world)
+    first, second = _followers(world, leader)
+    await write(world, leader)
+    await followers_have(world, leader)
+    for follower in (first, second):
+        await _connected(world, follower, leader)
+    assert first.replica is not None
+    applied = first.replica.applied
+    with _gets_no_entries(world, second), patch.object(OwnLedgers, "is_proven", lambda _self: False):
+        writing = asyncio.create_task(write(world, leader))
+        until_s = world.now() + 5.0
+        while first.replica.applied == applied and world.now() < until_s:
+            await asyncio.sleep(0.05)
+            first.begin(_hurry(first), "hurry")
+        await read(world, first)
+        await read(world, second)
+    await writing
+
+
+async def _hurry(node: Node) -> None:
+    assert node.replica is not None
+    node.replica.guard.hurry()

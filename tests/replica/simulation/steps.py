@@ -38,16 +38,11 @@ async def another(world: World, than: Node) -> Node:
 
 
 async def deposed(world: World, old: Node) -> Node:
-    """Its session ends, until another leads: it may be the quickest to lead again itself."""
-    assert old.replica is not None
-    while True:
-        takeovers = old.replica.takeovers
-        old.model.expire()
-        while old.replica.takeovers == takeovers:
-            for node in world.nodes.values():
-                if node is not old and leads(node):
-                    return node
-            await asyncio.sleep(0.005)
+    """Its session ends, and it does not come back before another leads."""
+    cut_from_zookeeper(world, old)
+    new = await another(world, old)
+    world.cluster.network.heal(old.host, "zookeeper")
+    return new
 
 
 async def write(world: World, node: Node, *, loads: bool = False) -> Write:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -153,3 +154,46 @@ def test_changes_by_arrays(both: list[psycopg.Connection[Any]]) -> None:
             ]
         found.append(rows)
     assert found[0] == found[1]
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    texts = ["NULL" if one is None else json.dumps(str(one)) for one in value]
+    return f"{{{','.join(texts)}}}"
+
+
+@pytest.mark.parametrize("engine", ["auto", "columnar"])
+@pytest.mark.parametrize("form", ["t", "b", "without types"])
+def test_arrays_in_stages(both: list[psycopg.Connection[Any]], form: str, engine: str) -> None:
+    """Their types come from whichever stage says them, and strings of JSON are its texts."""
+    claim = (
+        "UPDATE ap_pair SET b = b + 100 WHERE (a, b) IN (SELECT a, b FROM ap_pair WHERE a = ANY(%{0}::int[])"
+        " AND b < %{0} ORDER BY a, b LIMIT %{0}::int FOR UPDATE SKIP LOCKED) RETURNING a, b"
+    )
+    move = (
+        "WITH gone AS (DELETE FROM ap_pair WHERE b = ANY(%{0}::int[]) AND a IN (1, %{0}) RETURNING a),"
+        " kept AS (INSERT INTO ap_text SELECT (%{0}::text[])[a], 'v', a FROM gone RETURNING k, n)"
+        " SELECT k, x FROM kept JOIN unnest(%{0}::jsonb[]) WITH ORDINALITY AS u (x, at) ON at = n"
+    )
+    upsert = (
+        "INSERT INTO ap_int4 SELECT a, b, 0 FROM ap_pair WHERE a = %{0} AND b = %{0}"
+        " ON CONFLICT (k) DO UPDATE SET n = ap_int4.k + %{0} RETURNING n, (%{0}::jsonb[])[1]"
+    )
+    texts = ['{"a": 1}', "[]", None]
+    given: list[tuple[str, list[Any]]] = [
+        (claim, [[3, 1], 2, 3]),
+        (move, [[5, 77], 2, ["x", "y", "z"], texts]),
+        (upsert, [1, 4, 7, texts]),
+        ("SELECT (%{0}::jsonb[])[1], %{0}::json[]", [texts, texts]),
+    ]
+    if form == "without types":  # psycopg declares none for texts
+        given = [(sql.replace("%{0}", "%s"), [*map(_as_text, parameters)]) for sql, parameters in given]
+    found: list[list[Any]] = []
+    for connection in both:
+        with connection.transaction(force_rollback=True):
+            if connection is both[0]:
+                connection.execute(f"SET LOCAL herdpy.engine = {engine}")
+            found.append([answers(connection, sql.format(form[0]), parameters) for sql, parameters in given])
+    assert found[0] == found[1]
+    assert all(isinstance(one, list) and one for one in found[0]), found[0]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import select
+import threading
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 
 import psycopg
 import pytest
 
+import herdpy
+from herdpy.dbapi.remote import leader
 from herdpy_server.serving import AlonePlacements, Run, ServedDatabase, ServedNode, alone, no_database
 from herdpy_server.sessions import Session
 from herdpy_sql.errors import SqlError
-from tests.pgwire.servers import ThreadServer, thread_server
+from tests.pgwire.servers import PATIENCE_S, ThreadServer, thread_server
 from tests.pgwire.wire import TERMINATE, Wire, query, start_up
 
 T = TypeVar("T")
@@ -197,3 +202,40 @@ def test_sessions_are_told_when_a_follower_leads(tmp_path: Any) -> None:
         assert [(one.kind, one.body) for one in replies if one.kind == "S"] == [
             ("S", b"in_hot_standby\0off\0")
         ]
+
+
+def test_an_idle_session_hears_at_once_that_a_follower_leads(tmp_path: Any) -> None:
+    """Nobody has to ask: the setting comes by itself, and a driver that looks for the leader takes it."""
+    with (
+        thread_server(tmp_path / "data", databases=LeaderAndFollower) as server,
+        connect(server, "follows") as connection,
+    ):
+        pgconn = connection.pgconn
+        assert pgconn.parameter_status(b"in_hot_standby") == b"on"
+        server.look(server.server.context.databases.promote)  # type: ignore[attr-defined]
+        assert select.select([pgconn.socket], [], [], PATIENCE_S)[0]
+        pgconn.consume_input()
+        pgconn.is_busy()
+        assert pgconn.parameter_status(b"in_hot_standby") == b"off"
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_search_takes_the_follower_that_begins_to_lead(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without asking it again: a question would come too late here."""
+    monkeypatch.setattr(leader, "_FIRST_PAUSE_S", 2 * PATIENCE_S)
+    with thread_server(tmp_path / "data", databases=LeaderAndFollower) as server:
+        found: list[Any] = []
+
+        def find() -> None:
+            url = f"herdpy://herdpy@127.0.0.1:{server.port}/follows?connect_timeout={PATIENCE_S:g}"
+            with closing(herdpy.connect(url, autocommit=True)) as connection:
+                found.append(connection.execute("SELECT 1").fetchone())
+
+        searching = threading.Thread(target=find)
+        searching.start()
+        server.wait_for(lambda: server.server.sessions == 1)
+        server.look(server.server.context.databases.promote)  # type: ignore[attr-defined]
+        searching.join(PATIENCE_S)
+        assert found == [(1,)]

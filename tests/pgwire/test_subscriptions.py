@@ -266,3 +266,40 @@ def test_a_server_without_tls_gets_no_ticket_of_an_encrypted_call(authority: tru
         assert server.context.subscriptions.claim(subscription.ticket) is subscription
 
     run(program)
+
+
+def test_the_other_side_sends_messages_where_the_stream_takes_them() -> None:
+    async def program(server: PgServer) -> None:
+        subscription = server.context.subscriptions.offer()
+        subscription.arrived = lambda body: subscription.post(body[::-1])
+        sends: list[Callable[[bytes], object]] = []
+        messages = subscribed("127.0.0.1", server.port, subscription.ticket, None, sends.append)
+        first = asyncio.ensure_future(anext(messages))
+        while not sends:
+            await asyncio.sleep(0.005)
+        for body in (b"123", b"45"):
+            sends[0](body)
+        assert [await first, await anext(messages)] == [b"321", b"54"]
+        subscription.end()
+        assert [one async for one in messages] == []
+        sends[0](b"it is over")
+
+    run(program)
+
+
+@pytest.mark.parametrize("sent", [message("X"), message("Q", b"SELECT 1\0"), b"\0\0\0\0\0", b"d\0\0\0\1"])
+def test_what_is_no_such_message_ends_the_stream(sent: bytes) -> None:
+    async def program(server: PgServer) -> None:
+        subscription = server.context.subscriptions.offer()
+        arrived: list[bytes] = []
+        subscription.arrived = arrived.append
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request(subscription.ticket))
+        assert await reader.readexactly(len(HELLO)) == HELLO
+        writer.write(message("d", b"one") + sent)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        assert arrived == [b"one"]
+        writer.close()
+
+    run(program)

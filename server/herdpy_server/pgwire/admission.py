@@ -55,14 +55,14 @@ class SessionAdmission:
     def enter(self, conversation: Conversation, start: StartupMessage) -> SessionEntry:
         """A session begins: it has a number from now on."""
         context = self._context
-        peer = conversation.connection
+        peer, origin = conversation.connection, conversation.origin
         entry = context.registry.add(
             conversation.session,
             user=start.user,
             database=start.database,
             end=conversation.terminate,
-            address=peer.peer,
-            port=peer.peer_port,
+            address=peer.peer if origin is None else origin.address,
+            port=peer.peer_port if origin is None else origin.port,
             tls=_tls_of(peer),
         )
         conversation.entry = entry
@@ -74,6 +74,7 @@ class SessionAdmission:
             }
         )
         conversation.begin_reports()
+        conversation.session.settings.on_standby = conversation.report_now
         self.conversations.add(conversation)
         return entry
 
@@ -125,6 +126,27 @@ def session_for(context: PgContext, user: str, database: str) -> Session:
         )
     session.settings.set_shown({"is_superuser": "on" if effective_role.is_superuser else "off"})
     return session
+
+
+def begin_settings(
+    context: PgContext, session: Session, start: StartupMessage, *, is_forwarded: bool
+) -> None:
+    """What a session begins with: its role's settings, and the client's, which win over them.
+
+    A role's setting that is of no use any more is a warning. A forwarded session has what it has begun with
+    at its node. SqlError as ``Settings.start_with``.
+    """
+    settings = session.settings
+    if is_forwarded:
+        settings.start_as_role(start.settings().items())
+        return
+    store = context.registry.role_store
+    role = None if store is None else store.get(start.user)
+    wrong = settings.start_as_role(() if role is None else role.settings)
+    for name, value in start.settings().items():
+        settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
+    for error in wrong:
+        session.notice("WARNING", error.sqlstate, error.message)
 
 
 def check_open(context: PgContext) -> None:

@@ -90,6 +90,11 @@ def parameter_status(name: str, value: str) -> bytes:
     return message(b"S", text(name) + text(value))
 
 
+def notification_response(pid: int, channel: str, payload: str) -> bytes:
+    """NotificationResponse: a notification, with the process id of the session that sent it."""
+    return message(b"A", _INT.pack(pid) + text(channel) + text(payload))
+
+
 def backend_key_data(pid: int, secret: int) -> bytes:
     """BackendKeyData: what a CancelRequest must show."""
     return message(b"K", struct.pack(">II", pid, secret))

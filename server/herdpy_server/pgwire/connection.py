@@ -57,6 +57,7 @@ class ClientConnection(asyncio.Protocol):
         eof: the client sends no more.
         peer, peer_port: where the client is; None for a Unix socket.
         write_ahead_bytes: what may wait unread by the client; then nothing more is made for it.
+        writes: how often something was written: what was put into ``out`` since can be taken back.
     """
 
     __slots__ = (
@@ -78,6 +79,7 @@ class ClientConnection(asyncio.Protocol):
         "peer_port",
         "transport",
         "write_ahead_bytes",
+        "writes",
     )
 
     def __init__(
@@ -92,7 +94,7 @@ class ClientConnection(asyncio.Protocol):
         self._closed = closed
         self.inbox = Inbox(context.settings.max_message_bytes)
         self.out: list[bytes] = []
-        self.out_bytes = 0
+        self.out_bytes = self.writes = 0
         self.flush = False
         self.is_full = False
         self.is_lost = False
@@ -165,6 +167,7 @@ class ClientConnection(asyncio.Protocol):
         if out and not (self.is_lost or self.transport.is_closing()):
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
         out.clear()
+        self.writes += 1
         self.out_bytes = 0
         self.flush = False
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.pgwire.authentication import Authority, LoopbackTrust, end_point
 from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.roles.passwords import Verifier
@@ -86,6 +89,51 @@ class PgSettings:
         return context
 
 
+class Forwarder(Protocol):
+    """What forwards one session's statements to the leader.
+
+    Attributes:
+        handlers: what the session's messages are answered by.
+        is_remote: a transaction of the session is open at the leader.
+    """
+
+    @property
+    def handlers(self) -> Mapping[int, Callable[[Any, bytes, int, int], None]]: ...
+
+    @property
+    def is_remote(self) -> bool: ...
+
+    def takes_again(self, error: SqlError) -> bool:
+        """Whether what failed so is made again at the leader, and the client does not see the error."""
+
+    def close(self) -> None:
+        """The session has ended, or forwards no more."""
+
+
+class Forwarding(Protocol):
+    """How this node's sessions reach the leader, and how it knows those of other nodes.
+
+    Attributes:
+        node: this one. ``secret``: the cluster's.
+        tls: gives what connections to other nodes are encrypted with; OSError: a file cannot be read.
+    """
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def secret(self) -> NodeSecret: ...
+
+    @property
+    def tls(self) -> Callable[[], ssl.SSLContext | None]: ...
+
+    def leads(self, database: str) -> bool:
+        """Whether this node leads the database now, and answers as its leader."""
+
+    def forwarder(self, conversation: Any, handlers: Mapping[int, Any]) -> Forwarder:
+        """A session is to be forwarded, whose messages are otherwise answered by ``handlers``."""
+
+
 class PgContext:
     """What the parts of a server know.
 
@@ -101,6 +149,7 @@ class PgContext:
         mock_key: a secret that makes answers about users who are not there.
         subscriptions: streams that nodes may take.
         is_stopping: sessions end as soon as they are idle.
+        forwarding: how sessions are forwarded to the leader; None where there is no cluster.
         tracer: is given what sessions do, for traces; None where the server does not trace.
     """
 
@@ -124,6 +173,7 @@ class PgContext:
         self.mock_key = secrets.token_bytes(32)
         self.subscriptions = Subscriptions()
         self.is_stopping = False
+        self.forwarding: Forwarding | None = None
         self.tracer: StatementTracer | None = None
 
     def _verifier(self, user: str) -> Verifier | None:

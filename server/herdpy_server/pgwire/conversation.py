@@ -33,8 +33,11 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from herdpy_server.pgwire.client_statements import ClientPortal, ClientStatement, QueryForm
     from herdpy_server.pgwire.connection import ClientConnection
+    from herdpy_server.pgwire.context import Forwarder
+    from herdpy_server.pgwire.forwarded_client import ForwardedClient
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
+    from herdpy_server.sessions.listening import SessionChannels
     from herdpy_server.sessions.plans import Prepared
     from herdpy_server.sessions.registry import SessionEntry
     from herdpy_server.sessions.result import Result
@@ -163,6 +166,8 @@ class Conversation:
         forms: how simple queries are answered, for which columns and which time zone that is.
         input_wanted: what waits for messages of COPY, if anything does.
         idling: how long the client may say nothing; None for as long as it likes.
+        forwarder: what forwards statements to the leader; None where the session does not.
+        origin: of a session that another node forwards: of whom; else None.
     """
 
     __slots__ = (
@@ -170,6 +175,7 @@ class Conversation:
         "_handlers",
         "_has_left",
         "_left",
+        "_own_handlers",
         "_run",
         "_told_position",
         "_turn_is_due",
@@ -179,9 +185,11 @@ class Conversation:
         "entry",
         "extended",
         "forms",
+        "forwarder",
         "idling",
         "input_wanted",
         "is_over",
+        "origin",
         "out",
         "portals",
         "reported",
@@ -199,7 +207,7 @@ class Conversation:
     ) -> None:
         """``left`` is called once the session has ended."""
         self.connection = connection
-        self._handlers = handlers
+        self._handlers = self._own_handlers = handlers
         self._left = left
         self.session = session
         self.entry: SessionEntry | None = None
@@ -220,6 +228,9 @@ class Conversation:
         self._has_left = False
         self._told_position = session.settings.commit_position
         self._turn_is_due = False
+        session.on_notification = self.notification_waits
+        self.forwarder: Forwarder | None = None
+        self.origin: ForwardedClient | None = None
 
     # Taking messages.
 
@@ -286,6 +297,8 @@ class Conversation:
             self.end(last)
         is_waiting = self._run is not None and self.input_wanted is None  # for something else than input
         connection.pass_over(waiting=self._turn_is_due or is_waiting)
+        if self.session.channels is not None:
+            self.deliver()  # what waited for the client to read
 
     def _take_turn(self) -> None:
         self._turn_is_due = False
@@ -299,6 +312,8 @@ class Conversation:
                 error.__traceback__
             )
         self.session.abort()
+        if self.forwarder is not None and self.forwarder.takes_again(error):
+            return
         self.notify()
         self.connection.send(error_response(error))
         if self.extended:
@@ -326,6 +341,15 @@ class Conversation:
             self.out.append(backend.parameter_status(COMMIT_POSITION, self._told_position))
         failed = session.failed
         status = "failed" if failed else "idle" if session.transaction is None else "active"
+        if self.origin is not None:
+            self.out.append(self.origin.status(session))
+        self.end_request(status)
+
+    def end_request(self, status: str) -> None:
+        """ReadyForQuery, with the status of the transaction that the client sees."""
+        channels = self.session.channels
+        if channels is not None and status == "idle":
+            self._send_notifications(channels)
         self.out.append(_READY[status])
         self.connection.flush = True
         if self.idling is not None:
@@ -333,12 +357,59 @@ class Conversation:
         if self.connection.context.is_stopping and status == "idle":
             self.terminate(shutting_down())
 
+    def _send_notifications(self, channels: SessionChannels) -> None:
+        """Send what waits, as far as the client reads; where some of it is lost, end the session."""
+        connection = self.connection
+        try:
+            while not connection.is_full and (found := channels.take()) is not None:
+                connection.send(backend.notification_response(found.pid, found.channel, found.payload))
+                if connection.out_bytes > connection.write_ahead_bytes:
+                    connection.write()
+        except SqlError as error:
+            connection.context.loop.call_soon(self.terminate, error)
+
+    def notification_waits(self) -> None:
+        """A notification has come: it is sent soon, together with those that come in the same turn."""
+        self.connection.context.loop.call_soon(self.deliver)
+
+    def deliver(self) -> None:
+        """Send the notifications that wait to a client that waits for nothing else; others get them later."""
+        channels = self.session.channels
+        if channels is not None and channels.has_some and self.is_idle and not self.is_over:
+            self._send_notifications(channels)
+            self.connection.write()
+
     def begin_reports(self) -> None:
         """The settings have their first values, or others: they are reported to the client."""
         settings = self.session.settings
         self.reported = report(settings)
         if self.idling is None and (settings.idle_session_s or settings.idle_transaction_s):
             self.idling = Idling(self.connection.context.loop, self.session, self.terminate)
+        if settings.forward is not (self.forwarder is not None):
+            self._forward_or_not()
+
+    def _forward_or_not(self) -> None:
+        """The session forwards from now on what this node may not do, or does not any more."""
+        forwarding, forwarder = self.connection.context.forwarding, self.forwarder
+        if forwarder is None:
+            if forwarding is not None and self.origin is None:  # one hop and no more
+                self.forwarder = forwarder = forwarding.forwarder(self, self._own_handlers)
+                self._handlers = forwarder.handlers
+        elif not forwarder.is_remote:
+            forwarder.close()
+            self.forwarder, self._handlers = None, self._own_handlers
+
+    def report_changes(self) -> None:
+        """Report the settings that have changed."""
+        if self.session.settings.revision != self.reported.revision:
+            self._report()
+
+    def report_now(self) -> None:
+        """Report changed settings to a client that waits for nothing else: one that looks for the leader
+        hears at once that the database leads now."""
+        if self.is_idle and not self.is_over and self.session.settings.revision != self.reported.revision:
+            self._report()
+            self.connection.write()
 
     def _report(self) -> None:
         before = self.reported
@@ -494,6 +565,8 @@ class Conversation:
         if self.idling is not None:
             self.idling.stop()
         self.session.cursor_form = None
+        if self.forwarder is not None:
+            self.forwarder.close()
         run = self.connection.context.databases.run(self.session.close(), self._closed)
         if run.start():
             self._closed(run)

@@ -34,6 +34,11 @@ _SSL = 80877103
 _GSS = 80877104
 _CANCEL_BYTES = 16
 _SUBSCRIBE_BYTES = 8 + TICKET_BYTES
+FORWARD_CODE: Final = 0x4844_0002
+"""As ``SUBSCRIBE_CODE``, for a session that another node forwards."""
+NONCE_BYTES: Final = 16
+CONTEXT: Final = ord("h")
+"""The type of the messages, in both directions, that forwarded sessions alone have."""
 _LENGTH = struct.Struct(">I")
 _PAIR = struct.Struct(">II")
 _NOT_SETTINGS = frozenset({"user", "database", "options", "replication"})
@@ -83,6 +88,13 @@ class SubscribeRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardRequest:
+    """A node forwards a session of its own; an extension of the protocol, see ``forwarded``."""
+
+    nonce: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StartupMessage:
     """A session is to begin.
 
@@ -105,7 +117,7 @@ class StartupMessage:
         return _options(self.options) | self.own_settings
 
 
-Packet = SslRequest | GssRequest | CancelRequest | SubscribeRequest | StartupMessage
+Packet = SslRequest | GssRequest | CancelRequest | SubscribeRequest | ForwardRequest | StartupMessage
 
 
 def packet_length(data: bytes) -> int:
@@ -140,6 +152,10 @@ def read_packet(data: bytes) -> Packet:
         if len(data) != _SUBSCRIBE_BYTES:
             raise SilentClose("a subscription of another length")
         return SubscribeRequest(data[8:])
+    if code == FORWARD_CODE:
+        if len(data) != 8 + NONCE_BYTES:
+            raise SilentClose("a forwarded session's start of another length")
+        return ForwardRequest(data[8:])
     check_version(code)
     return _start(data, code & 0xFFFF)
 
@@ -417,6 +433,12 @@ class Inbox:
             return None
         self.at = stop
         return kind, at + _HEAD_BYTES, stop
+
+    def put_back(self, messages: bytes) -> None:
+        """Whole messages that were taken are to be taken again, before what is here."""
+        rest = [self.data[self.at :], *self._chunks]
+        self._chunks.clear()
+        self.data, self.at, self._missing = b"".join([messages, *rest]), 0, 0
 
     def _check_kind(self, kind: int) -> None:
         if kind not in self.kinds:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
+from herdpy_server.pgwire.admission import SessionAdmission, begin_settings
 from herdpy_server.pgwire.authentication import (
     BOUND,
     PLAIN,
@@ -25,10 +26,18 @@ from herdpy_server.pgwire.authentication import (
 )
 from herdpy_server.pgwire.backend import FatalError, SilentClose
 from herdpy_server.pgwire.conversation import Conversation
+from herdpy_server.pgwire.forwarded import (
+    MAX_START_BYTES,
+    ForwardChallenge,
+    forwarded_handlers,
+)
+from herdpy_server.pgwire.forwarded_client import ForwardedClient
 from herdpy_server.pgwire.frontend import (
+    CONTEXT,
     PASSWORD,
     PROTOCOL,
     CancelRequest,
+    ForwardRequest,
     GssRequest,
     SslRequest,
     StartupMessage,
@@ -45,12 +54,14 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdpy_server.pgwire.admission import SessionAdmission
     from herdpy_server.pgwire.connection import ClientConnection
 
 logger = logging.getLogger("herdpy.pgwire")
 
 _MAX_PASSWORD_BYTES = 4096
+_LEADS_WITHIN_S = 2.0
+"""A node that was elected is waited for so long."""
+_LOOK_S = 0.01
 _NOT_NOW = "57P03"
 """As an answer to the authentication it makes libpq try the next host; afterwards it would not."""
 
@@ -64,9 +75,11 @@ class Opening:
 
     __slots__ = (
         "_admission",
+        "_challenge",
         "_connection",
         "_exchange",
         "_is_refused",
+        "_origin",
         "_start",
         "_timer",
         "_tls",
@@ -86,6 +99,8 @@ class Opening:
         self._is_refused = False
         self.is_crowded = False
         self._exchange: ScramExchange | None = None
+        self._challenge: ForwardChallenge | None = None
+        self._origin: ForwardedClient | None = None
         self._tls: asyncio.Task[None] | None = None
         self._wishes: set[type] = set()  # for encryption: each can be had once
         context = connection.context
@@ -99,7 +114,7 @@ class Opening:
         try:
             while self._tls is None and not (connection.is_lost or self._is_refused):
                 if self._start is None:
-                    if not self._packet():
+                    if not (self._packet() if self._challenge is None else self._prove()):
                         break
                 elif not self._answer():
                     break
@@ -152,6 +167,8 @@ class Opening:
             "address": connection.peer or "[local]",
             "tls": connection.is_encrypted,
         }
+        if self._origin is not None:
+            fields |= {"address": self._origin.address or "[local]", "node": self._origin.node}
         if sqlstate:
             fields["sqlstate"] = sqlstate
         auditor.event("login", event, fields)
@@ -183,8 +200,60 @@ class Opening:
         if isinstance(wish, SubscribeRequest):
             self._subscribe(wish)
             return False
+        if isinstance(wish, ForwardRequest):
+            self._question(wish)
+            return True
         self._begin(wish)
         return True
+
+    def _question(self, wish: ForwardRequest) -> None:
+        """Another node wants to forward a session: it must prove that it is one. SilentClose: not here."""
+        connection = self._connection
+        context = connection.context
+        if context.settings.tls_required and not connection.is_encrypted:
+            raise SilentClose("a forwarded session without encryption")
+        if context.forwarding is None:
+            raise SilentClose("a forwarded session, and this server is in no cluster")
+        self._challenge = challenge = ForwardChallenge(context.forwarding.secret, wish.nonce)
+        connection.inbox.kinds = frozenset({CONTEXT})
+        connection.inbox.max_message_bytes = MAX_START_BYTES
+        connection.send(challenge.question())
+        connection.flush = True
+
+    def _prove(self) -> bool:
+        """Take the proof; False when it is not here. FatalError 28000: it proves nothing."""
+        assert self._challenge is not None
+        inbox = self._connection.inbox
+        message = inbox.next()
+        if message is None:
+            return False
+        _kind, at, stop = message
+        start, self._origin = self._challenge.answered(inbox.data[at:stop])
+        self._start = start
+        inbox.kinds = frozenset()  # nothing more comes before the session has begun
+        self._enter_as_leader(self._connection.context.loop.time() + _LEADS_WITHIN_S)
+        return False
+
+    def _enter_as_leader(self, until_s: float) -> None:
+        """Begin a forwarded session, once this node leads: it may be about to. FatalError 57P03: not yet."""
+        connection, start = self._connection, self._start
+        context = connection.context
+        assert start is not None
+        assert context.forwarding is not None
+        if context.forwarding.leads(start.database):
+            self._enter()
+        elif context.loop.time() > until_s:
+            raise FatalError(_NOT_NOW, "this node does not lead the database")
+        elif not connection.is_lost:
+            context.loop.call_later(_LOOK_S, self._look_again, until_s)
+
+    def _look_again(self, until_s: float) -> None:
+        try:
+            self._enter_as_leader(until_s)
+        except FatalError as error:
+            self._refuse(error)
+        except SqlError as error:
+            self._refuse(FatalError.of(error))
 
     def _subscribe(self, wish: SubscribeRequest) -> None:
         """The connection takes a stream that a call has offered. SilentClose: there is none like that."""
@@ -354,18 +423,24 @@ class Opening:
                 connection.send(backend.AUTHENTICATION_OK)
             raise
         connection.send(backend.AUTHENTICATION_OK)
-        for name, value in start.settings().items():
-            session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
+        begin_settings(context, session, start, is_forwarded=self._origin is not None)
         self._record_event("login")
         handlers = HANDLERS if context.tracer is None else traced(session, context.tracer, start.database)
+        if self._origin is not None:
+            handlers = forwarded_handlers(handlers)
         conversation = Conversation(connection, session, handlers, self._admission.left)
+        conversation.origin = self._origin
         session.cursor_form = partial(cursor_form, conversation)
         entry = self._admission.enter(conversation, start)
+        if self._origin is not None:
+            session.is_forwarded = True
+            session.sequences.pid = self._origin.pid or entry.pid
         self._over()
+        conversation.notify()
         for name, value in conversation.reported.values.items():
             connection.out.append(backend.parameter_status(name, value))
         connection.out.append(backend.backend_key_data(entry.pid, entry.secret))
-        connection.inbox.kinds = frozenset(HANDLERS)
+        connection.inbox.kinds = frozenset(handlers)
         connection.inbox.max_message_bytes = context.settings.max_message_bytes
         connection.enter(conversation)
         conversation.ready()

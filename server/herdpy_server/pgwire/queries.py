@@ -98,7 +98,7 @@ def run_query(conversation: Conversation, sql: str, *, briefly: bool = True) -> 
         conversation.out.append(backend.EMPTY_QUERY)
         conversation.ready()
     else:
-        conversation.drive(_run_statements(conversation, statements))
+        conversation.drive(_run_all(conversation, statements))
 
 
 def _answer_plain(
@@ -122,7 +122,7 @@ def _answer_plain(
             return
     if session.transaction is None:
         known.point = _resolved(session, statement.ready, point, known.form, columns, TEXT, known.zone)
-    _answer_alone(conversation, known.form, session.run(statement, numbers, text=sql))
+    _answer_alone(conversation, known.form, session.run(statement, numbers, text=sql), statement)
 
 
 def _plain(
@@ -147,7 +147,13 @@ def _plain(
     return (*found, plan.columns) if plan.brief else None
 
 
-async def _run_statements(conversation: Conversation, statements: SimpleQuery) -> None:
+async def _run_all(conversation: Conversation, statements: SimpleQuery) -> None:
+    await run_statements(conversation, statements)
+    conversation.ready()
+
+
+async def run_statements(conversation: Conversation, statements: SimpleQuery) -> None:
+    """Run the statements of a simple query, and answer each."""
     session = conversation.session
     while True:
         result = await statements.step()
@@ -161,7 +167,6 @@ async def _run_statements(conversation: Conversation, statements: SimpleQuery) -
         if session.notices:
             conversation.notify()
         conversation.out.append(backend.command_complete(result.tag))
-    conversation.ready()
 
 
 async def _send_simple_rows(conversation: Conversation, result: Result) -> None:
@@ -282,12 +287,11 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
                     if resolved is not None:
                         if _run_resolved(conversation, known, pattern, resolved, datums, stop):
                             return
-                    elif (
-                        pattern.point is not None
-                        and session.transaction is None
-                        and _read_point(conversation, known.statement, pattern.point, datums, stop)
-                    ):
-                        return
+                    elif pattern.point is not None and session.transaction is None:
+                        if _read_point(conversation, known.statement, pattern.point, datums, stop):
+                            return
+                        if _ask_leader(conversation, known, pattern, datums):
+                            return
     if bound is None or pattern is None or datums is None:
         portal, bound, pattern, datums = _bound_anew(conversation, data, at, stop)
     if not portal and data.startswith(_REST, stop) and _run_alone(conversation, bound, pattern, datums, stop):
@@ -393,6 +397,39 @@ def _read_point(
     conversation.extended = False
     _send_point(conversation, answer)
     return True
+
+
+def _ask_leader(
+    conversation: Conversation, bound: ClientStatement, pattern: BindPattern, datums: tuple[Datum, ...]
+) -> bool:
+    """Read by key on a follower once the leader has answered; False: nothing has happened."""
+    wait = conversation.session.checks.ask_leader()
+    if wait is None:
+        return False
+    conversation.go_on(None, wait, partial(_read_admitted, conversation, bound, pattern, datums))
+    return True
+
+
+def _read_admitted(
+    conversation: Conversation,
+    bound: ClientStatement,
+    pattern: BindPattern,
+    datums: tuple[Datum, ...],
+    _run: Run[Result],
+) -> None:
+    """The leader has answered, or does not: then the portal is bound, and runs as any other."""
+    inbox = conversation.connection.inbox
+    point = pattern.point
+    try:
+        if (
+            point is not None
+            and inbox.data.startswith(_REST, inbox.at)
+            and _read_point(conversation, bound.statement, point, datums, inbox.at)
+        ):
+            return
+    finally:
+        conversation.session.checks.forget_admission()
+    _bind_portal(conversation, "", bound, pattern, datums)
 
 
 def _run_resolved(
@@ -570,8 +607,10 @@ def _query_form(
     return known
 
 
-def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Answering) -> None:
-    """Run a point statement and answer it, up to ReadyForQuery."""
+def _answer_alone(
+    conversation: Conversation, form: AnswerForm, steps: Answering, simple: Prepared | None = None
+) -> None:
+    """Run a point statement and answer it, up to ReadyForQuery; ``simple``: that of a simple query."""
     if isinstance(steps, Result):
         _send_alone(conversation, form, steps)
         return
@@ -580,16 +619,23 @@ def _answer_alone(conversation: Conversation, form: AnswerForm, steps: Answering
     except StopIteration as over:
         _send_alone(conversation, form, over.value)
     else:
-        conversation.go_on(steps, wait, partial(_answer_alone_late, conversation, form))
+        conversation.go_on(steps, wait, partial(_answer_alone_late, conversation, form, simple))
 
 
-def _answer_alone_late(conversation: Conversation, form: AnswerForm, run: Run[Result]) -> None:
-    """Answer: what the answer rests on is durable, or it has what it waited for."""
+def _answer_alone_late(
+    conversation: Conversation, form: AnswerForm, simple: Prepared | None, run: Run[Result]
+) -> None:
+    """Answer: what the answer rests on is durable, or it has what it waited for.
+
+    A ``simple`` query may have other columns by then.
+    """
     try:
         result = run.result()
     except BaseException:
         conversation.out.append(form.head)
         raise
+    if simple is not None and result.columns is not None:
+        form = _query_form(conversation, simple, result.columns).form
     _send_alone(conversation, form, result)
 
 

@@ -4,18 +4,22 @@ A gRPC call judges the caller, and offers its stream: the caller gets a ticket, 
 in its start-up packet (``frontend.SubscribeRequest``, after TLS where that is wanted). The call's later
 messages go to that connection as CopyData, which costs both sides a third of what gRPC does. A ticket is good
 for one connection, and as long as its call. Where no connection is, or it broke, the call sends its messages
-itself, now and then with another ticket (:meth:`Subscription.offer_again`).
+itself, now and then with another ticket (:meth:`Subscription.offer_again`). The other side may send messages
+too, where the call takes them (``Subscription.arrived``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from typing import Protocol
 
 from herdpy.rpc.subscription import TICKET_BYTES
-from herdpy_server.pgwire.backend import message
+from herdpy_server.pgwire.backend import FatalError, SilentClose, message
 from herdpy_server.pgwire.frontend import Inbox
+
+_DATA = ord("d")
 
 
 class TakingConnection(Protocol):
@@ -60,10 +64,12 @@ class Subscription:
 
     Attributes:
         ticket: who has it may take the stream.
+        arrived: is given each message of the other side; None: it may send none.
     """
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self.ticket = secrets.token_bytes(TICKET_BYTES)
+        self.arrived: Callable[[bytes], object] | None = None
         self._subscriptions = subscriptions
         self._connection: TakingConnection | None = None
         self._roomy = asyncio.Event()
@@ -88,12 +94,17 @@ class Subscription:
         connection = self._connection
         if connection is None:
             return False
-        connection.send(message(b"d", body))
-        connection.write()
+        self.post(body)
         while connection.is_full and self._connection is not None:
             self._roomy.clear()
             await self._roomy.wait()
         return self._connection is not None
+
+    def post(self, body: bytes) -> None:
+        """Send a small message now, if there is a connection."""
+        if self._connection is not None:
+            self._connection.send(message(b"d", body))
+            self._connection.write()
 
     def end(self) -> None:
         """Nothing comes any more."""
@@ -104,10 +115,26 @@ class Subscription:
     # What the connection calls.
 
     def advance(self) -> None:
-        """There is room again; or something has arrived, where nothing is to come; or the other side ends."""
+        """There is room again; or something has arrived; or the other side ends."""
         self._roomy.set()
-        if self._connection is not None and (self._connection.eof or self._connection.inbox.peek()):
-            self._connection.abort()
+        connection = self._connection
+        if connection is not None and (connection.eof or not self._takes(connection.inbox)):
+            connection.abort()
+
+    def _takes(self, inbox: Inbox) -> bool:
+        """Pass on the messages that have arrived; whether they may come."""
+        arrived = self.arrived
+        if arrived is None:
+            return not inbox.peek()
+        try:
+            while (found := inbox.next()) is not None:
+                kind, at, stop = found
+                if kind != _DATA:
+                    return False
+                arrived(inbox.data[at:stop])
+        except (FatalError, SilentClose):
+            return False
+        return True
 
     def lost(self) -> None:
         """The other side is gone."""

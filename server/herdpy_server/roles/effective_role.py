@@ -111,6 +111,12 @@ class RoleSettings(Protocol):
     def __getitem__(self, name: str) -> str:
         """The value of a setting."""
 
+    def checked_for_role(self, name: str, value: str | None) -> str | None:
+        """A value as a role keeps it; SqlError where it cannot be one. None: it is to have none."""
+
+    def not_to_reset(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Of a role's settings those that this session's user may not change."""
+
 
 class RoleBearer(Protocol):
     """A session, as far as it says whose rights count in it."""

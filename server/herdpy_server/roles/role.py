@@ -51,6 +51,8 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
         can_login: whether it may begin sessions.
         connection_limit: sessions at once; -1 for any number.
         valid_until: ISO 8601 with a zone; the password is of no use afterwards. None: for ever.
+        settings: what its sessions begin with, by ALTER ROLE ... SET: names, folded, and values. An older
+            server passes over them, and forgets them when it changes the role.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
     valid_until: str | None = None
     key: str = ""
     memberships: tuple[RoleMembership, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def ident(self) -> str:

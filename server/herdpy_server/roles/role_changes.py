@@ -27,6 +27,7 @@ from herdpy_server.roles.role import (
     no_role,
     replaced,
 )
+from herdpy_server.roles.role_settings import change_role_settings
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM, RightsDefinition
 from herdpy_sql.plan.names import checked_name
@@ -74,6 +75,8 @@ async def change_roles(session: RoleSession, command: RoleCommand) -> None:
         checked_name(names[0])
         made = await _changed(session, command, msgspec.structs.replace(_NEW, name=names[0], key=new_key()))
         await roles.change(command.name, _with_members(session, roles, command, made))
+    elif command.setting:
+        await change_role_settings(session, roles, command, names[0])
     elif command.members:
         await _alter_group(session, roles, command, names[0])
     elif command.name == "ALTER ROLE":

@@ -30,6 +30,7 @@ from herdpy_sql.objects import (
     SchemaDefinition,
     StatisticsDefinition,
 )
+from herdpy_sql.partition_bounds import PartitionBound, PartitionKey
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.types import Base, EnumType, SqlType
 
@@ -139,6 +140,7 @@ class Index:
     Attributes:
         constraint: made by a UNIQUE constraint rather than by CREATE UNIQUE INDEX.
         predicate: of a partial index, the position of the hidden column that is true of the rows it has.
+        parent: of a partition's index: the id of the partitioned table's index that it is a part of; else 0.
     """
 
     id: int
@@ -148,6 +150,7 @@ class Index:
     unique: bool = False
     constraint: bool = False
     predicate: int | None = None
+    parent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,8 @@ class Table:
         identity_full: the log has each row as it was before it is changed or deleted (REPLICA IDENTITY FULL).
         schema: the schema that it is in.
         on_commit: what becomes of a temporary table at a commit: "DROP", "DELETE" (its rows), or "".
+        partition_key: of a partitioned table, which has no rows of its own: how its partitions have them.
+        bound: of a partition: whose it is, and which rows it takes.
     """
 
     id: int
@@ -189,6 +194,13 @@ class Table:
     schema: str = PUBLIC
     on_commit: str = ""
     foreign_keys: tuple[ForeignKey, ...] = ()
+    partition_key: PartitionKey | None = None
+    bound: PartitionBound | None = None
+
+    @functools.cached_property
+    def is_routed(self) -> bool:
+        """Whether the values of a row say where it may be: a partitioned table, or a partition."""
+        return self.partition_key is not None or self.bound is not None
 
     @property
     def oid(self) -> int:
@@ -371,6 +383,15 @@ class Catalog:
         for table in self.tables.values():
             for one in table.foreign_keys:
                 found.setdefault(one.table_id, []).append((table, one))
+        return {number: tuple(those) for number, those in found.items()}
+
+    @functools.cached_property
+    def partitions(self) -> Mapping[int, tuple[Table, ...]]:
+        """By a partitioned table's id: its partitions, in the order in which they were made."""
+        found: dict[int, list[Table]] = {}
+        for table in sorted(self.tables.values(), key=lambda table: table.id):
+            if table.bound is not None:
+                found.setdefault(table.bound.parent, []).append(table)
         return {number: tuple(those) for number, those in found.items()}
 
     def has_schema(self, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Sequences(Protocol):
-    """The sequences that a statement may use; their names are texts as a regclass has them.
+    """The sequences that a statement may use, named by texts as a regclass has them, and notifications.
 
     SqlError as PostgreSQL has it: 42P01, 42809, 2200H, 22003, 55000.
     """
@@ -26,6 +26,9 @@ class Sequences(Protocol):
 
     def setval(self, sequence: str, value: int, called: bool) -> int:
         """Let it go on after ``value``, or with it where it is not ``called``."""
+
+    def pg_notify(self, channel: str | None, payload: str | None) -> str:
+        """Send a notification with the commit; gives "". SqlError 22023, 54000, 0A000."""
 
 
 class Clock:

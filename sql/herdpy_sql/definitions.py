@@ -18,6 +18,7 @@ from herdpy.codec.kinds import Datum
 from herdpy.codec.rows import RowCodec
 from herdpy_sql.catalog import PUBLIC, Check, Column, Index, KeyPart, Table
 from herdpy_sql.foreign_keys import decode_foreign_key, encode_foreign_key
+from herdpy_sql.partition_bounds import decode_bound, decode_key, encode_bound, encode_key
 from herdpy_sql.types import Base, EnumType, SqlType
 
 
@@ -66,6 +67,10 @@ def encode_table(table: Table) -> bytes:
         raw["on_commit"] = table.on_commit
     if table.foreign_keys:
         raw["foreign_keys"] = [encode_foreign_key(one) for one in table.foreign_keys]
+    if table.partition_key is not None:
+        raw["partition_key"] = encode_key(table.partition_key)
+    if table.bound is not None:
+        raw["bound"] = encode_bound(table.bound, table.fields)
     return msgspec.json.encode(raw)
 
 
@@ -77,10 +82,11 @@ def encode_index(index: Index) -> bytes:
 def decode_table(data: bytes) -> Table:
     """The inverse of :func:`encode_table`."""
     raw = msgspec.json.decode(data)
+    columns = tuple(_decode_column(column) for column in raw["columns"])
     return Table(
         id=raw["id"],
         name=raw["name"],
-        columns=tuple(_decode_column(column) for column in raw["columns"]),
+        columns=columns,
         key=tuple(KeyPart(**part) for part in raw["key"]),
         key_name=raw["key_name"],
         checks=tuple(Check(**check) for check in raw["checks"]),
@@ -89,6 +95,10 @@ def decode_table(data: bytes) -> Table:
         schema=raw.get("schema", PUBLIC),
         on_commit=raw.get("on_commit", ""),
         foreign_keys=tuple(map(decode_foreign_key, raw.get("foreign_keys", ()))),
+        partition_key=decode_key(raw["partition_key"]) if "partition_key" in raw else None,
+        bound=decode_bound(raw["bound"], [column.type.field for column in columns])
+        if "bound" in raw
+        else None,
     )
 
 
@@ -113,6 +123,8 @@ def _index_dict(index: Index) -> dict[str, object]:
     }
     if index.predicate is not None:
         raw["predicate"] = index.predicate
+    if index.parent:
+        raw["parent"] = index.parent
     return raw
 
 

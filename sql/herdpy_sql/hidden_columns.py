@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Table
+    from herdpy_sql.catalog import Index, Table
 
 _CALL = re.compile(r"\w+\([^()]*\)\Z")
 
@@ -22,6 +22,17 @@ def part_text(table: Table, position: int) -> str:
     if not column.hidden or column.generated is None:
         return column.name
     return column.generated if _CALL.match(column.generated) else f"({column.generated})"
+
+
+def index_names(table: Table, index: Index) -> list[str]:
+    """What the columns of an index add to a name that is made for it."""
+    names: list[str] = []
+    for part in index.parts:
+        column = table.columns[part.position]
+        name = "expr" if column.hidden else column.name
+        number = sum(one.rstrip("0123456789") == name for one in names)
+        names.append(f"{name}{number}" if number else name)
+    return names
 
 
 def without_orphans(table: Table) -> Table:

@@ -47,16 +47,17 @@ class HasPath(Protocol):
 
 @dataclass
 class SequenceMemory:
-    """What a session remembers of sequences.
+    """What a session remembers of sequences, and what it is known by.
 
     Attributes:
-        settings: the session's.
+        settings: the session's. ``pid``: its process id, which its notifications have.
         values: the value that it was given last, by the sequence's id. ``last``: the newest's id.
     """
 
     settings: HasPath
     values: dict[int, int] = field(default_factory=dict)
     last: int | None = None
+    pid: int = 1
 
     def forget(self) -> None:
         """DISCARD SEQUENCES: no value was given yet."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -58,7 +58,14 @@ class MustWait(Exception):  # noqa: N818 - a signal to the session, not an error
 
 
 class Reader(Protocol):
-    """Rows and index entries in key order. Bounds: ``low`` inclusive, ``high`` exclusive, None open."""
+    """Rows and index entries in key order. Bounds: ``low`` inclusive, ``high`` exclusive, None open.
+
+    A partitioned table's row is found by its key in the partition that has it; scans are of one table alone.
+    """
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that is seen here."""
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
@@ -109,9 +116,11 @@ class View(Reader, Protocol):
 
     Attributes:
         deferred: checks that the transaction has put off; None as long as there never was one.
+        watch: asked now and then in long loops; raises when the statement shall end.
     """
 
     deferred: Deferred | None
+    watch: Callable[[], None] | None
 
     @property
     def catalog(self) -> Catalog:

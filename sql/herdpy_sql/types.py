@@ -134,6 +134,17 @@ FACTS = {
 }
 """Of every type. The kind of a NUMERIC with a precision of 38 digits at most is a fixed one."""
 
+MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
+"""Types whose seconds may have a precision."""
+INTERVAL_FIELDS = {
+    "year": 4, "month": 2, "day": 8, "hour": 1024, "minute": 2048, "second": 4096,
+    "year to month": 6, "day to hour": 1032, "day to minute": 3080, "day to second": 7176,
+    "hour to minute": 3072, "hour to second": 7168, "minute to second": 6144,
+}  # fmt: skip
+"""The fields of an INTERVAL as SQL writes them: PostgreSQL's mask (INTERVAL_MASK) of each."""
+_FIELD_NAMES = {mask: words for words, mask in INTERVAL_FIELDS.items()}
+_ALL_FIELDS, _ALL_DIGITS = 0x7FFF, 0xFFFF
+
 _FIRST_USER_OID = 16384
 
 _ENUM_ARRAYS = 1 << 30
@@ -172,8 +183,10 @@ class SqlType:
 
     Attributes:
         base: the type without modifiers.
-        length: characters, for VARCHAR(n) and CHAR(n); dimensions, for VECTOR(n); None without a limit.
-        precision, scale: for NUMERIC(p, s); None for a NUMERIC of any precision and scale.
+        length: characters, for VARCHAR(n) and CHAR(n); dimensions, for VECTOR(n); None without a limit. Of an
+            INTERVAL with fields PostgreSQL's mask of them (:data:`INTERVAL_FIELDS`).
+        precision, scale: for NUMERIC(p, s); None for a NUMERIC of any precision and scale. Of times and
+            INTERVAL the precision is how many digits their seconds have after the point.
         element: what an ARRAY is of; the modifiers are its elements'.
         enum: what an ENUM is, or the elements of an ARRAY.
         dimensions: of an ARRAY, as its column was declared or its expression makes them; 1 of all else. A
@@ -230,13 +243,32 @@ class SqlType:
         return found
 
     @property
+    def is_rounded_time(self) -> bool:
+        """Whether values lose what TIME(p), TIMESTAMP(p), INTERVAL(p) or an interval's fields leave out."""
+        base = self.element or self.base
+        return (base in MOMENTS and self.precision is not None) or (
+            base is Base.INTERVAL and (self.precision is not None or self.length is not None)
+        )
+
+    @property
     def typmod(self) -> int:
         """PostgreSQL's type modifier: -1 for none."""
+        if self.is_rounded_time:
+            return self._time_typmod
         if self.precision is not None:
             return ((self.precision << 16) | (self.scale or 0)) + 4
         if Base.VECTOR in (self.base, self.element):
             return self.length or -1
         return -1 if self.length is None else self.length + 4
+
+    @property
+    def _time_typmod(self) -> int:
+        """Of INTERVAL its fields are above its digits, each all ones where there are none."""
+        if Base.INTERVAL not in (self.base, self.element):
+            assert self.precision is not None
+            return self.precision
+        fields = _ALL_FIELDS if self.length is None else self.length
+        return (fields << 16) | (_ALL_DIGITS if self.precision is None else self.precision)
 
     @property
     def name(self) -> str:
@@ -252,9 +284,30 @@ class SqlType:
             return str(self.enum)
         if self.base is Base.NUMERIC and self.precision is not None:
             return f"numeric({self.precision},{self.scale or 0})"
+        if self.is_rounded_time:
+            return self._time_name
         if self.length is not None:
             return f"{self.base.value}({self.length})"
         return self.base.value
+
+    @property
+    def _time_name(self) -> str:
+        """``timestamp(3) without time zone``, ``interval day to second(3)``."""
+        digits = "" if self.precision is None else f"({self.precision})"
+        if self.base is Base.INTERVAL:
+            fields = "" if self.length is None else f" {_FIELD_NAMES[self.length]}"
+            return f"interval{fields}{digits}"
+        word, _, rest = self.base.value.partition(" ")
+        return f"{word}{digits} {rest}"
+
+
+def interval_of_typmod(typmod: int) -> str:
+    """The name of the INTERVAL that has this modifier; "" where none has."""
+    fields, digits = typmod >> 16 & _ALL_FIELDS, typmod & _ALL_DIGITS
+    if fields != _ALL_FIELDS and fields not in _FIELD_NAMES:
+        return ""
+    length = None if fields == _ALL_FIELDS else fields
+    return str(SqlType(Base.INTERVAL, length, None if digits == _ALL_DIGITS else digits))
 
 
 def need_ordering(sql_type: SqlType) -> None:

@@ -139,3 +139,20 @@ def test_analyze_of_a_table_that_is_not_there(connection: Any) -> None:
     with pytest.raises(herdpy.ProgrammingError) as caught:
         connection.cursor().execute("ANALYZE nowhere")
     assert caught.value.sqlstate == "42P01"
+
+
+def test_a_table_that_was_empty_then_is_not_scanned_when_it_has_rows(connection: Any) -> None:
+    """A queue is often empty when it is analyzed, and has a backlog later."""
+    cursor = connection.cursor()
+    cursor.execute("CREATE TABLE queue (id INT PRIMARY KEY, state TEXT)")
+    try:
+        cursor.execute("CREATE INDEX queue_ready ON queue (id) WHERE state = 'ready'")
+        cursor.execute("ANALYZE queue")
+        plan = explained(
+            connection,
+            "SELECT id FROM queue WHERE state = 'ready' ORDER BY id LIMIT 5 FOR UPDATE SKIP LOCKED",
+        )
+    finally:
+        cursor.execute("DROP TABLE queue")
+    assert "Index Range on queue using queue_ready" in plan
+    assert "Sort" not in plan

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -136,19 +138,24 @@ SAME_AS_POSTGRES = [
 ]
 
 
-def test_answers_are_postgresqls(postgres: str, server: Server) -> None:
+def answered_otherwise(postgres: str, server: Server, statements: Sequence[str]) -> list[object]:
+    """Those that this server and PostgreSQL answer differently, one after the other, with both answers."""
     from test_session_scripts_postgres import Postgres
 
     real, ours = Postgres(postgres), server.user("herdpy")
     try:
-        wrong = []
-        for sql in SAME_AS_POSTGRES:
+        wrong: list[object] = []
+        for sql in statements:
             wanted, given = real.answer(Block(text=sql))[:-1], ask(ours, sql)
             if wanted != given:
                 wrong.append((sql, given, wanted))
-        assert not wrong
+        return wrong
     finally:
         real.connection.finish()
+
+
+def test_answers_are_postgresqls(postgres: str, server: Server) -> None:
+    assert not answered_otherwise(postgres, server, SAME_AS_POSTGRES)
 
 
 def test_who_may_change_whom(server: Server) -> None:
@@ -184,6 +191,103 @@ def test_a_setting_that_is_for_superusers(server: Server) -> None:
     assert ask(ann, context)[1] == "superuser"
     assert ask(boss, "SET deadlock_timeout = '1s'; SHOW deadlock_timeout")[2] == "1s"
     assert ask(boss, "SET ROLE ann; RESET deadlock_timeout") == ["SET", *refused]
+
+
+SETTINGS_AS_POSTGRES = [
+    "CREATE ROLE h_a; CREATE ROLE h_s SUPERUSER; CREATE ROLE h_m CREATEROLE; CREATE ROLE h_p",
+    "ALTER ROLE h_a SET work_mem = '64MB'",
+    'ALTER USER h_a SET search_path TO h_a, "Odd Name", public',
+    "ALTER ROLE h_a SET enable_seqscan TO off",
+    "ALTER ROLE h_a SET TIME ZONE 'Europe/Berlin'",
+    "ALTER ROLE h_a SET my.own = 'x'",
+    "ALTER ROLE h_a SET deadlock_timeout = '2s'",
+    "SELECT rolconfig FROM pg_roles WHERE rolname = 'h_a'",
+    "SELECT useconfig FROM pg_shadow WHERE usename = 'h_a'",
+    "SELECT s.setdatabase, r.rolname, s.setconfig FROM pg_db_role_setting s "
+    "JOIN pg_roles r ON r.oid = setrole WHERE r.rolname LIKE 'h\\_%'",
+    "ALTER ROLE h_a SET work_mem = '1MB'",
+    "ALTER ROLE h_a SET enable_seqscan = DEFAULT",
+    "SET random_page_cost = 7; ALTER ROLE h_a SET random_page_cost FROM CURRENT; RESET random_page_cost",
+    "SELECT rolconfig FROM pg_roles WHERE rolname = 'h_a'",
+    "ALTER ROLE h_a RESET timezone",
+    "ALTER ROLE h_a RESET enable_sort",
+    "ALTER ROLE h_a SET work_mem = 'much'",
+    "ALTER ROLE h_a SET no_such_setting = 1",
+    "ALTER ROLE h_a RESET no_such_setting",
+    "ALTER ROLE h_a SET server_version = '1'",
+    "ALTER ROLE h_a RESET server_version",
+    "ALTER ROLE h_x SET work_mem = '1MB'",
+    "ALTER ROLE h_x SET no_such_setting = 1",
+    "ALTER ROLE h_a SET work_mem",
+    "ALTER ROLE h_a SET work_mem TO",
+    "ALTER ROLE h_a SET LOCAL work_mem = '1MB'",
+    "ALTER ROLE h_a SET work_mem FROM",
+    "ALTER ROLE h_a RESET",
+    "ALTER ROLE h_a RESET work_mem now",
+    "ALTER GROUP h_a SET work_mem = '1MB'",
+    "ALTER ROLE h_a SET work_mem = '1MB' LOGIN",
+    "SET ROLE h_a",
+    "SHOW work_mem",
+    "ALTER ROLE CURRENT_USER SET work_mem = '2MB'",
+    "ALTER ROLE h_a SET deadlock_timeout = '3s'",
+    "ALTER ROLE h_a RESET deadlock_timeout",
+    "ALTER ROLE h_a SET my.other = 'x'",
+    "ALTER ROLE h_a RESET my.own",
+    "ALTER ROLE h_p SET work_mem = '1MB'",
+    "ALTER ROLE h_s SET work_mem = '1MB'",
+    "ALTER ROLE h_a RESET ALL",
+    "SELECT rolconfig FROM pg_roles WHERE rolname = 'h_a'",
+    "RESET ROLE; SET ROLE h_m",
+    "ALTER ROLE h_a SET work_mem = '1MB'",
+    "ALTER ROLE h_s SET work_mem = '1MB'",
+    "RESET ROLE",
+    "ALTER ROLE h_a RENAME TO h_b",
+    "SELECT rolconfig FROM pg_roles WHERE rolname = 'h_b'",
+    "ALTER ROLE h_b RESET ALL",
+    "SELECT rolconfig FROM pg_roles WHERE rolname = 'h_b'",
+    "DROP ROLE h_b, h_s, h_m, h_p",
+]
+
+
+def test_settings_of_roles_are_postgresqls(postgres: str, server: Server) -> None:
+    assert not answered_otherwise(postgres, server, SETTINGS_AS_POSTGRES)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "ALL SET work_mem = '1MB'", "ann IN DATABASE herdpy SET work_mem = '1MB'", "ann SET ROLE ann",
+        "ann SET SESSION AUTHORIZATION ann", "ann SET TRANSACTION READ ONLY",
+        "ann SET transaction_read_only = on", "ann SET herdpy.request_id = 'one'", "ann RESET ROLE",
+    ],
+)  # fmt: skip
+def test_settings_that_no_role_has_are_refused(server: Server, what: str) -> None:
+    admin = server.user("admin")
+    ask(admin, "CREATE ROLE ann")
+    assert ask(admin, f"ALTER ROLE {what}")[0].startswith("ERROR 0A000 ")
+    assert ask(admin, "SELECT rolconfig FROM pg_roles WHERE rolname = 'ann'")[1] == "NULL"
+
+
+def test_an_older_record_of_a_role_has_no_settings_and_unknown_fields_are_passed_over(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "users.json").write_text('{"format": 1, "roles": [{"name": "ann", "later": [1]}]}')
+    roles = RoleFile(tmp_path)
+    assert next(iter(roles)) == Role("ann")  # what is not known is passed over
+    settings = (("herdpy.forward", "on"),)
+    roles.change_now(lambda known: {"ann": Role("ann", settings=settings)})
+    assert next(iter(RoleFile(tmp_path))).settings == settings
+
+
+def test_a_role_has_at_most_so_many_settings(server: Server) -> None:
+    admin, roles = server.user("admin"), server.registry.role_store
+    many = tuple((f"my.n{number}", "") for number in range(1000))
+    assert roles is not None
+    asyncio.run(roles.change("ALTER ROLE", lambda known: {"ann": Role("ann", settings=many)}))
+    assert ask(admin, "ALTER ROLE ann SET my.n7 = 'x'") == ["ALTER ROLE"]
+    assert ask(admin, "ALTER ROLE ann SET my.more = 'x'") == [
+        "ERROR 53400 a role can have at most 1000 settings"
+    ]
 
 
 def test_roles_are_not_changed_in_a_transaction_block(server: Server) -> None:

@@ -16,7 +16,7 @@ from herdpy_server.embedded import opened
 from herdpy_server.roles.role import RoleFile, RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
 
-WITH_ROLES = {"rights", "rights_seen"}
+WITH_ROLES = {"partitions_rights", "rights", "rights_seen"}
 """Scripts that need a server's roles."""
 
 

@@ -403,6 +403,27 @@ SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1e0 / (id - 1)) FILTER (WHERE
 SELECT string_agg((10 / (id - 1))::text, '-' ORDER BY id) FILTER (WHERE id > 1) FROM items
 SELECT min(10 / (id - 1)) FILTER (WHERE id > 1), count(*) FILTER (WHERE id > 1) FROM items WHERE id IN (1, 2, 3)
 SELECT sum(10 / (id - 1)) FILTER (WHERE id > 0) FROM items
+SELECT string_agg(name, '-' ORDER BY 10 / (id - 1), id) FILTER (WHERE id > 1) FROM items
+SELECT array_agg(DISTINCT 10 / (id - 1) ORDER BY 10 / (id - 1) DESC) FILTER (WHERE id > 1) FROM items
+SELECT array_agg(id ORDER BY 10.5 / (id - 1)) FILTER (WHERE id > 1) FROM items
+SELECT count(*) FILTER (WHERE sum(id) > 1) FROM items
+SELECT count(*) FILTER (WHERE row_number() OVER () > 1) FROM items
+SELECT rank() FILTER (WHERE true) OVER () FROM items
+-- texts of rows
+SELECT items::text FROM items ORDER BY id
+SELECT id, (name, code, tag, active, at)::text FROM items ORDER BY id
+SELECT count(DISTINCT ROW(i.*, o.qty)::text) FROM items i JOIN orders o ON o.item = i.id
+SELECT i.id, o::text FROM items i LEFT JOIN orders o ON o.item = i.id ORDER BY i.id, o.id
+SELECT (o).*, i.name FROM items i JOIN orders o ON o.item = i.id ORDER BY o.id
+SELECT i.id FROM items i LEFT JOIN orders o ON o.item = i.id WHERE o IS NULL ORDER BY 1
+SELECT json_each('{"a": 1, "b": "x y", "c": "", "d": null, "e": "\\(\""}')::text
+SELECT jsonb_each_text('{"a": "x y", "b": "", "c": null, "d": "\\q,"}')::text
+-- arrays of queries
+SELECT ARRAY[(SELECT id FROM items WHERE false)], ARRAY(SELECT id FROM items WHERE false)
+SELECT ARRAY[(SELECT id FROM items)]
+SELECT id, ARRAY[(SELECT o.qty FROM orders o WHERE o.id = i.id)] FROM items i ORDER BY id
+SELECT id, ARRAY(VALUES (i.id), (NULL), (i.id + 1)) FROM items i ORDER BY id
+SELECT id FROM items WHERE id = ANY (ARRAY(VALUES (1), (3))) ORDER BY id
 -- json has neither an order nor equality
 SELECT doc FROM items ORDER BY doc
 SELECT id FROM items ORDER BY doc DESC

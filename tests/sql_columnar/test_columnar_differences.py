@@ -17,6 +17,12 @@ DIFFERENCES = [
     ("like-escape", "SELECT 'abc' LIKE 'abc\\'", "22025", "f"),
     ("float-digits", "SELECT covar_pop(id, small) FROM items", "-2003.5306122448987", "-2003.530612244898"),
     ("early-errors", "SELECT count(1 / 0) FROM items WHERE id < 0", "0", "22012"),
+    (
+        "early-subqueries",
+        "SELECT sum((SELECT 10 / (i.id - 1))) FILTER (WHERE id = 6) FROM items i",
+        "22012",
+        "2",
+    ),
     ("row-values", "SELECT items FROM items WHERE false", "0A000", "items:"),
     ("numeric-nan", "SELECT 'NaN'::numeric", "0A000", "NaN"),
     (

@@ -53,7 +53,7 @@ def test_every_argument_of_every_class_is_read_or_refused() -> None:
                 refuse_unread(node)
                 continue
             looked_at += 1
-            with pytest.raises(SqlError, match=r" of .* is not supported") as refused:
+            with pytest.raises(SqlError, match="is not supported") as refused:
                 refuse_unread(node)
             assert refused.value.sqlstate == "0A000", (cls, name)
     assert looked_at > 500

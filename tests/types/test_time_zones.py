@@ -87,6 +87,7 @@ QUERIES = [
     "SELECT count(*), at::date AS d FROM moments GROUP BY at::date",
     "SELECT to_json(at), to_jsonb(at) FROM moments WHERE at > '1900-01-01' AND isfinite(at)",
     "SELECT row_to_json(moments) FROM moments WHERE at > '1900-01-01' AND isfinite(at)",
+    "SELECT moments::text, (at, at::date)::text FROM moments",
     "SELECT json_agg(at ORDER BY id) FROM moments WHERE at > '1900-01-01' AND isfinite(at)",
     "SELECT at || '', concat(at, '!') FROM moments",
     "SELECT generate_series(timestamptz '2020-10-31 00:00', '2020-11-03', '1 day')",

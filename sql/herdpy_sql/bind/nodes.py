@@ -20,6 +20,7 @@ from herdpy_sql.types import TEXT, Base, SqlType
 if TYPE_CHECKING:
     from herdpy_sql.catalog import ColumnOrigin, Table
     from herdpy_sql.library import Resolved
+    from herdpy_sql.partition_map import PartitionMap
 
 # ---------------------------------------------------------------------------- FROM
 
@@ -51,11 +52,13 @@ class TableScan(Item):
 
     Attributes:
         bounded: what conditions say of its key: (position, operator, syntax of the value).
+        spread: of a partitioned table: the partitions that have its rows.
     """
 
     relation: TableRelation
     sample: TableSample | None = None
     bounded: list[tuple[int, str, exp.Expression]] = field(default_factory=list)
+    spread: PartitionMap | None = None
 
     @property
     def table(self) -> Table:

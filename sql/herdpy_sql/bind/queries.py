@@ -23,7 +23,8 @@ from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.scope import Scope
-from herdpy_sql.expr.syntax import identifier, is_row, unsupported
+from herdpy_sql.expr.syntax import identifier, is_row
+from herdpy_sql.node_names import clause_refusal, refusal
 from herdpy_sql.types import BIGINT, Base, need_equality, need_ordering
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _query(binder: Binder, node: Any, parent: Scope | None, settle: bool) -> q.Q
     elif isinstance(node, exp.Table):
         found = _select(binder, exp.Select(expressions=[exp.Star()], from_=exp.From(this=node)), scope)
     else:
-        raise unsupported(node)
+        raise refusal(node)
     if settle:
         found.settle((), binder.params)
     found.outer = frozenset(scope.outer)
@@ -106,7 +107,9 @@ _NOT_READ = ("into", "qualify", "sample", "laterals", "match", "pivots", "connec
 def _select(binder: Binder, node: Any, scope: Scope) -> q.Select:
     for clause in _NOT_READ:
         if node.args.get(clause):
-            raise SqlError("0A000", f"{clause} in SELECT is not supported")
+            raise clause_refusal(node, clause)
+    if not node.expressions:
+        raise SqlError("0A000", "SELECT with an empty list is not supported")
     select = q.Select([], source=bind_from(binder, node, scope))
     where = node.args.get("where")
     if where is not None:
@@ -130,7 +133,7 @@ def _select(binder: Binder, node: Any, scope: Scope) -> q.Select:
 
 def _outputs(binder: Binder, node: Any, scope: Scope) -> list[q.Output]:
     outputs: list[q.Output] = []
-    for item in node.expressions:
+    for item in [_of_relation(one, scope) for one in node.expressions]:
         if isinstance(item, exp.Star):
             if any(item.args.values()):
                 raise SqlError("0A000", "* with EXCEPT or REPLACE is not supported")
@@ -147,6 +150,20 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[q.Output]:
             binder.note(f"Output: {name}", expr)
             outputs.append(q.Output(name, expr, scope.origin(expr)))
     return outputs
+
+
+def _of_relation(item: Any, scope: Scope) -> Any:
+    """``(relation).*`` as ``relation.*``, which it is; any other item as it stands. SqlError 42703."""
+    if not isinstance(item, exp.Dot) or not isinstance(item.expression, exp.Star):
+        return item
+    inner = item.this.unnest()
+    if not isinstance(inner, exp.Column) or inner.args.get("table") or isinstance(inner.this, exp.Star):
+        return item
+    name = identifier(inner.this)
+    if scope.relation(name) is None or scope.has_column(name):
+        scope.resolve(None, name)
+        return item
+    return exp.Column(this=exp.Star(), table=inner.this)
 
 
 def _starred(binder: Binder, scope: Scope, table: str | None) -> list[q.Output]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from herdpy_sql.absent import absent_function
 from herdpy_sql.bind import nodes as q
 from herdpy_sql.bind.bounds import note_bounds
 from herdpy_sql.catalog import ColumnOrigin, Index, Table
@@ -23,7 +24,9 @@ from herdpy_sql.expr.scope import Merged, Relation, Rest, Shown, TableRelation, 
 from herdpy_sql.expr.set_returning import SERIES, series, unnested
 from herdpy_sql.expr.syntax import identifier, named_call
 from herdpy_sql.library import reshaped, resolve
+from herdpy_sql.node_names import clause_refusal, function_word, refusal
 from herdpy_sql.objects import VIEW
+from herdpy_sql.partition_map import partitions_of
 from herdpy_sql.types import BIGINT, DOUBLE, SqlType
 
 if TYPE_CHECKING:
@@ -98,7 +101,7 @@ def _single(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) -
     elif isinstance(node, exp.Unnest):
         item = _unnest(binder, node, _seen(scope, before), *_alias_of(node))
     else:
-        raise SqlError("0A000", f"{type(node).__name__} in FROM is not supported")
+        raise refusal(node)
     return item
 
 
@@ -125,7 +128,7 @@ def _table(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) ->
         return _function(binder, node, scope, before)
     for clause in ("pivots", "hints", "version", "laterals", "when", "rows_from", "changes"):
         if node.args.get(clause):
-            raise SqlError("0A000", f"{clause} in FROM is not supported")
+            raise clause_refusal(node, clause)
     name = identifier(node.this)
     own, listed = _alias_of(node)
     schema = identifier(node.args["db"]) if node.args.get("db") else None
@@ -140,6 +143,8 @@ def _table(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item]) ->
         if handed is not None and not sample:
             return _scan(binder, handed.table, own or name, [handed.names, listed], scope)
     table = _found(binder.catalog, schema, name, node.args.get("catalog"))
+    if node.args.get("only") and table.partition_key is not None:
+        raise SqlError("0A000", "ONLY of a partitioned table is not supported", table=name)
     return _scan(binder, table, own or name, [listed], scope, sample)
 
 
@@ -170,6 +175,8 @@ def _scan(
         if listed:
             relation.rename(listed)
     found = q.TableScan([relation], [relation], relation)
+    if table.partition_key is not None:
+        found.spread = partitions_of(binder.catalog, table)
     binder.scans[relation] = found
     if sample is not None:
         found.sample = _sample(binder, sample, scope)
@@ -267,7 +274,7 @@ def _function(binder: Binder, node: Any, scope: Scope, before: Sequence[q.Item])
     seen, numbered = _seen(scope, before), bool(node.args.get("ordinality"))
     if node.args.get("rows_from"):
         nodes = [one.this if isinstance(one, exp.Table) else one for one in node.args["rows_from"]]
-        calls = [_listed(binder, one, seen) for one in nodes]
+        calls = [call for one in nodes for call in _listed(binder, one, seen)]
         return _rows(calls, own, listed, seen, "ordinality" if numbered else None)
     return _called(binder, node.this, seen, own, listed, numbered)
 
@@ -284,21 +291,27 @@ def _called(
     named = named_call(node)
     if named is not None:
         return _rows([_library(binder, *named, scope)], own, listed, scope, ordinality)
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
-    known = isinstance(node, exp.ReadCSV | exp.ReadParquet | exp.Anonymous)
-    raise SqlError("42883" if known else "0A000", f"function {name} does not exist")
+    if isinstance(node, exp.Anonymous):
+        name = str(node.this).lower()
+        raise absent_function(name) or SqlError("42883", f"function {name} does not exist")
+    raise refusal(node)
 
 
 def _unnest(binder: Binder, node: Any, scope: Scope, own: str | None, listed: list[str]) -> q.Rows:
     if own is None:
         own, listed = _alias_of(node)
-    calls = []
-    for one in node.expressions:
-        found = unnested(binder.trees(scope), one)
-        calls.append(q.FunctionCall("unnest", found.type, found))
     offset = node.args.get("offset")
-    numbered = identifier(offset) if isinstance(offset, exp.Identifier) else "ordinality" if offset else None
-    return _rows(calls, own, listed, scope, numbered)
+    if isinstance(offset, exp.Identifier):  # the last name, where there are more than arrays
+        listed = [*listed, identifier(offset)]
+    return _rows(
+        _arrays(binder, node.expressions, scope), own, listed, scope, "ordinality" if offset else None
+    )
+
+
+def _arrays(binder: Binder, nodes: Sequence[Any], scope: Scope) -> list[q.FunctionCall]:
+    """The elements of arrays side by side: unnest() of several has a column for each."""
+    found = [unnested(binder.trees(scope), one) for one in nodes]
+    return [q.FunctionCall("unnest", one.type, one) for one in found]
 
 
 def _series(binder: Binder, node: Any, scope: Scope) -> q.FunctionCall:
@@ -318,23 +331,26 @@ def _library(binder: Binder, name: str, nodes: Sequence[Any], scope: Scope) -> q
     return q.FunctionCall(name, type_, found=found, args=given)
 
 
-def _listed(binder: Binder, node: Any, scope: Scope) -> q.FunctionCall:
-    """Any call that has one column beside others. SqlError 42883, and 0A000 for rows of several columns."""
+def _listed(binder: Binder, node: Any, scope: Scope) -> list[q.FunctionCall]:
+    """A call that stands beside others, with a column for each array of unnest() and one of any other.
+
+    Raises SqlError 42883 where there is no function, and 0A000 for rows of several columns.
+    """
     if isinstance(node, SERIES):
-        return _series(binder, node, scope)
-    if isinstance(node, exp.Unnest | exp.Explode):
-        inner = node.this if isinstance(node, exp.Explode) else node.expressions[0]
-        found = unnested(binder.trees(scope), inner)
-        return q.FunctionCall("unnest", found.type, found)
+        return [_series(binder, node, scope)]
+    if isinstance(node, exp.Unnest):
+        return _arrays(binder, node.expressions, scope)
+    if isinstance(node, exp.Explode):
+        return _arrays(binder, [node.this, *node.expressions], scope)
     named = named_call(node)
     if named is None:
         one = binder.typed(node, scope)
-        return q.FunctionCall(node.key, one.type, one)
+        return [q.FunctionCall(function_word(node), one.type, one)]
     call = _library(binder, *named, scope)
     assert call.found is not None
     if call.found.routine.columns:
         raise SqlError("0A000", f"rows of {call.name} as values are not supported")
-    return call
+    return [call]
 
 
 def _rows(
@@ -351,12 +367,12 @@ def _rows(
         fields = call.found.routine.columns if call.found is not None else ()
         columns += [(name, type_, None) for name, type_ in fields]
         if not fields:
-            columns.append((own if alone and own else _shown(call, alone), call.type, None))
+            output = "" if call.found is None else call.found.routine.output
+            columns.append((output or (own if alone and own else _shown(call, alone)), call.type, None))
     if numbered is not None:
         columns.append((numbered, BIGINT, None))
-    renamed = [(name, *rest) for name, (_, *rest) in zip(listed, columns, strict=False)]
-    columns[: len(renamed)] = renamed  # type: ignore[assignment]
     relation = scope.listed(own or _shown(calls[0], alone), columns)
+    relation.rename(listed)
     return q.Rows([relation], [relation], relation, tuple(calls), numbered is not None)
 
 

@@ -115,7 +115,7 @@ def _applied(emitter: Emitter, expr: n.Aggregate, frame: Frame) -> tuple[list[Ty
         return parts, _ORDERED_SETS[expr.name](frame.guarded(keys[0]), args, expr.order[0], frame)
     known = [isinstance(arg, n.Const | n.Param) for arg in expr.args]
     guarded = [x if constant else frame.guarded(x) for x, constant in zip(args, known, strict=True)]
-    pairs = zip(keys, expr.order, strict=True)
+    pairs = zip(map(frame.guarded, keys), expr.order, strict=True)
     frame.order = ", ".join(sort_key(x) + direction(one.descending, one.nulls_first) for x, one in pairs)
     name = expr.name
     if name == "json_agg" and is_document(expr.args[0]):

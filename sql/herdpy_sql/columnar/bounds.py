@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.partition_map import PartitionMap
 
 
 _INTEGERS = {Base.SMALLINT: 15, Base.INTEGER: 31, Base.BIGINT: 63}
@@ -77,6 +78,39 @@ class ScanRange:
                 at = codec.encode_prefix(whole)
                 high = successor(at) if self.high[1] else at
         return low, high
+
+    @property
+    def of_parameters(self) -> bool:
+        """Whether it is another one for other parameters."""
+        ends = (*self.equal, *(one[0] for one in (self.low, self.high) if one is not None))
+        return any(end.param for end in ends)
+
+
+NOTHING: tuple[bytes, bytes] = (b"\0", b"\0")
+"""A range of keys that no row has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChoice:
+    """Which partitions of a table may have rows, by what conditions say of its partition key."""
+
+    spread: PartitionMap
+    range: ScanRange
+
+    @staticmethod
+    def of(
+        spread: PartitionMap, bounded: Sequence[tuple[int, str, Any]], params: Sequence[SqlType]
+    ) -> PartitionChoice:
+        """What the conditions (position, operator, value node) choose."""
+        return PartitionChoice(spread, key_range(spread.keyed, bounded, params))
+
+    def may_have(self, partition: Table, params: Sequence[Datum]) -> bool:
+        """Whether a partition may have rows that satisfy the conditions."""
+        return any(one.id == partition.id for one in self.chosen(params))
+
+    def chosen(self, params: Sequence[Datum]) -> tuple[Table, ...]:
+        """The partitions that may have rows that satisfy the conditions."""
+        return self.spread.within([self.range.bounds(self.spread.keyed, params)])
 
 
 def _fit(table: Table, values: Sequence[Datum]) -> bool:

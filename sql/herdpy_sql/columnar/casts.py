@@ -213,6 +213,8 @@ def cast(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)``; SqlError 42846 when PostgreSQL has no such cast."""
     _check(full_type(x), target)
     source, wanted, sql = x.base, target.base, x.sql
+    if target.is_rounded_time and (x.array or full_type(x) != target):
+        return library_cast(emission, x, target)
     if wanted in STRINGS:
         return limit_length(as_text(emission, x), target)
     if x.array or wanted in LIBRARY_TYPES or source in LIBRARY_TYPES or Base.INTERVAL in (source, wanted):

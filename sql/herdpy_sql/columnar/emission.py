@@ -17,6 +17,8 @@ from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
     from herdpy_sql.bind.nodes import Query
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.columnar.bounds import PartitionChoice
     from herdpy_sql.expr.coerce import Params
     from herdpy_sql.expr.nodes import ColumnRef
     from herdpy_sql.expr.scope import Numbering
@@ -66,12 +68,26 @@ class EmittedQuery:
 
 @dataclass(slots=True)
 class EmittedScan:
-    """A table that is scanned: the name of its source, its alias, and which of its columns are used."""
+    """A table that is scanned: the name of its source, its alias, and which of its columns are used.
+
+    Attributes:
+        parts: of a partitioned table: the partitions that are scanned in its place, if there are any.
+        chosen: what says of parameters which of them may have rows; None: all may.
+    """
 
     name: str
     alias: str
     scan: TableScan
     positions: dict[int, int] = field(default_factory=dict)
+    parts: tuple[Table, ...] = ()
+    chosen: PartitionChoice | None = None
+
+    @property
+    def sources(self) -> list[tuple[str, Table]]:
+        """The names and tables of what is scanned."""
+        if not self.parts:
+            return [(self.name, self.scan.table)]
+        return [(f"{self.name}p{nth}", part) for nth, part in enumerate(self.parts)]
 
     def use(self, position: int) -> int:
         """The place of the table's column among those scanned."""

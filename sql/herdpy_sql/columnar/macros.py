@@ -149,6 +149,10 @@ MACROS = (
     "CREATE MACRO pg_rpad(s, n, f) AS CASE WHEN n <= 0 THEN left(s, 0) WHEN length(s) >= n THEN left(s, n) WHEN f = '' THEN s ELSE rpad(s, n, f) END",
     "CREATE MACRO pg_overlay(s, r, f, n) AS CASE WHEN f <= 0 THEN error('SQLSTATE 22011: negative substring length not allowed') "
     "ELSE substring(s, 1, f - 1) || r || substring(s, f + n) END",
+    # The fields' texts between quotes where they would be read otherwise, as library.texts has it, too.
+    r"CREATE MACRO pg_record(fields) AS '(' || array_to_string(list_transform(fields, lambda f: CASE WHEN f IS NULL THEN '' "
+    r"""WHEN f = '' OR regexp_matches(f, '[\s\v"\\(),]') THEN '"' || replace(replace(f, '\', '\\'), '"', '""') || '"' """
+    r"ELSE f END), ',') || ')'",
     "CREATE MACRO pg_series(a, b, s) AS CASE WHEN a IS NULL OR b IS NULL OR s IS NULL THEN [] ELSE generate_series(a, b, s) END",
 )
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from herdpy.imports import lazy_module
 from herdpy_sql.columnar import engine
-from herdpy_sql.columnar.bounds import ScanRange
+from herdpy_sql.columnar.bounds import NOTHING, PartitionChoice, ScanRange
 from herdpy_sql.columnar.callbacks import surrogate_of
 from herdpy_sql.columnar.emission import CONTEXT, FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.engine import Interrupt, Limits
@@ -55,12 +55,14 @@ class Scan:
         name: what the query calls it; the key of ``run``'s ``sources``.
         positions: the columns that the query needs, in the order in which it wants them.
         range: what the query's conditions say of the key.
+        chosen: of a partition: whether it may have any rows for these parameters; None: it may for any.
     """
 
     name: str
     table: Table
     positions: tuple[int, ...]
     range: ScanRange = field(default_factory=ScanRange)
+    chosen: PartitionChoice | None = None
 
     @property
     def types(self) -> list[SqlType]:
@@ -69,6 +71,8 @@ class Scan:
 
     def bounds(self, params: Sequence[Datum]) -> tuple[bytes | None, bytes | None]:
         """Key bytes from (inclusive) and to (exclusive), None where open; a superset of what is needed."""
+        if self.chosen is not None and not self.chosen.may_have(self.table, params):
+            return NOTHING
         return self.range.bounds(self.table, params)
 
 
@@ -87,6 +91,7 @@ class ColumnarQuery:
             the same. It runs when this one fails.
         at_once: no row of the answer is there before all are computed.
         is_recursive: there is a WITH RECURSIVE in it, so that its answer may have no end.
+        spreads: of each partitioned table its id, and those of all the partitions that it was made for.
     """
 
     sql: str
@@ -102,6 +107,7 @@ class ColumnarQuery:
     careful: ColumnarQuery | None = None
     at_once: bool = False
     is_recursive: bool = False
+    spreads: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def handing(self, relations: Mapping[int, pa.Table], param_types: tuple[SqlType, ...]) -> ColumnarQuery:
         """The query with the rows of its given relations, by the ids of their tables.

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.bind import nodes as q
 from herdpy_sql.columnar import emit
+from herdpy_sql.columnar.bounds import PartitionChoice
 from herdpy_sql.columnar.emission import EmittedScan
 from herdpy_sql.columnar.emit import Emitter
 from herdpy_sql.columnar.set_returning import element, listed
 from herdpy_sql.duck import INTEGERS, Typed
+from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.library import Resolved
 from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
+from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.emission import Emission
     from herdpy_sql.expr.scope import Relation
+    from herdpy_sql.partition_map import PartitionMap
 
 
 def emit_from(emission: Emission, items: Sequence[q.Item]) -> str:
@@ -41,8 +45,26 @@ _TWO_TO_53 = 1 << 53
 def _scan(emission: Emission, item: q.TableScan) -> str:
     scan = EmittedScan(f"s{len(emission.scans)}", emission.alias(), item)
     emission.scans.append(scan)
+    if item.spread is not None:
+        return f"{_partitions(emission, scan, item, item.spread)} AS {scan.alias}"
     source = scan.name if item.sample is None else _sampled(emission, scan, item.sample)
     return f"{source} AS {scan.alias}"
+
+
+def _partitions(emission: Emission, scan: EmittedScan, item: q.TableScan, spread: PartitionMap) -> str:
+    """The rows of all partitions that may have any; parameters rule out more when the query runs."""
+    if item.sample is not None:
+        raise SqlError(
+            "0A000", "TABLESAMPLE of a partitioned table is not supported", table=spread.table.name
+        )
+    choice = PartitionChoice.of(spread, item.bounded, emission.params.types)
+    if choice.range.of_parameters:
+        scan.parts, scan.chosen = spread.partitions, choice
+    else:
+        scan.parts = choice.chosen(())
+    if not scan.parts:
+        return scan.name  # the table itself, which has no rows
+    return f"({' UNION ALL '.join(f'SELECT * FROM {name}' for name, _ in scan.sources)})"
 
 
 def _sampled(emission: Emission, scan: EmittedScan, sample: q.TableSample) -> str:
@@ -149,9 +171,9 @@ def _library(emission: Emission, item: q.Rows, call: q.FunctionCall, found: Reso
 
 
 def _field(emission: Emission, place: int, type_: SqlType) -> str:
-    """A field of a row, which is the list of its fields' texts."""
+    """A field of a row, which is the list of its fields' texts; that of an object's name is its datum."""
     one = Typed(f"c[{place + 1}]", TEXT)
-    if type_ == TEXT:
+    if type_ == TEXT or type_.base in REG_TYPES:
         return one.sql
     return emit.invoke(emission, Resolved("cast", 0, (TEXT,), type_), [one]).sql
 

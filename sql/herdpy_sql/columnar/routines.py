@@ -23,6 +23,7 @@ from herdpy_sql.library import Resolved, routine_of
 from herdpy_sql.types import UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,12 +154,15 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
 
 
 def _rows(found: Resolved) -> Callable[[Any], Any]:
-    """What makes a list of rows of what a set-returning function gives: rows of several columns are text."""
+    """What makes a list of rows of what a set-returning function gives: rows of several columns are text.
+
+    An object's name (regclass) stays its datum, which is a text.
+    """
     if not found.routine.setof:
         return lambda value: value
     if not found.routine.columns:
         return lambda value: None if value is None else tuple(value)
-    writers = [to_text(type_) for _, type_ in found.routine.columns]
+    writers = [str if type_.base in REG_TYPES else to_text(type_) for _, type_ in found.routine.columns]
 
     def rows(value: Any) -> Any:
         if value is None:

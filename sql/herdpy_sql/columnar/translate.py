@@ -29,14 +29,14 @@ from herdpy_sql.types import NUMERIC, TEXT, Base, SqlType, array_of
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import exp
 
     from herdpy_sql.bind.binder import Binder
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.columnar.given import Given
     from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.given import Given
 
 _MARK = re.compile(r"\$(\d+)")
 
@@ -114,8 +114,9 @@ def _emitted(query: Query, binder: Binder, daring: int) -> tuple[ColumnarQuery, 
     params = binder.params.types
     made = ColumnarQuery(
         sql=sql,
-        scans=tuple(_scan(one, params) for one in emission.scans if one.scan.table.id >= 0),
-        given=tuple(_scan(one, params) for one in emission.scans if one.scan.table.id < 0),
+        scans=tuple(scan for one in emission.scans if one.scan.table.id >= 0 for scan in _scans(one, params)),
+        given=tuple(scan for one in emission.scans if one.scan.table.id < 0 for scan in _scans(one, params)),
+        spreads=_spreads(emission.scans),
         columns=columns,
         param_types=params,
         marks=marks,
@@ -177,7 +178,13 @@ def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:
     return _MARK.sub(number, sql), tuple(marks)
 
 
-def _scan(one: EmittedScan, params: Sequence[SqlType]) -> Scan:
+def _scans(one: EmittedScan, params: Sequence[SqlType]) -> Iterator[Scan]:
     table = one.scan.table
     positions = tuple(one.positions) or ((*table.key_positions, 0)[0],)
-    return Scan(one.name, table, positions, key_range(table, one.scan.bounded, params))
+    for name, source in one.sources:
+        yield Scan(name, source, positions, key_range(source, one.scan.bounded, params), one.chosen)
+
+
+def _spreads(scans: Sequence[EmittedScan]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    spreads = [one.scan.spread for one in scans]
+    return tuple((one.table.id, one.ids) for one in spreads if one is not None)

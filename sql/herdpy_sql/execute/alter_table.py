@@ -104,6 +104,7 @@ class TableChange:
         column = self.table.columns[position]
         if column.not_null != nullable:
             return
+        self.leave_hidden_key(position)
         self.set_column(position, replace(column, not_null=not nullable))
         for index in self.table.indexes:
             if any(part.position == position for part in index.parts):
@@ -142,6 +143,14 @@ class TableChange:
         self.table = replace(self.table, key=parts, key_name=name)
         self.set_column(hidden, dropped_column(self.table.columns[hidden], hidden))
         self.rewritten = True
+
+    def leave_hidden_key(self, position: int) -> None:
+        """Key the rows by the hidden number alone, and write them anew, where a column that is changed stands
+        behind it: it was the partition key, of a partitioned table that the table is no partition of now."""
+        table = self.table
+        if table.has_hidden_key and position in table.key_positions:
+            self.table = replace(table, key=table.key[:1])
+            self.rewritten = True
 
     def add_check(self, check: Check) -> None:
         """Add a CHECK constraint, which the rows must satisfy unless it is NOT VALID."""

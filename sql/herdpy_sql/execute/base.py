@@ -10,7 +10,7 @@ from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy.codec.kinds import Datum, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typed_tree import tree_lines
-from herdpy_sql.values import to_text
+from herdpy_sql.shown_rows import failing_row
 from herdpy_sql.values.arrays import wrong_shape
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class Rules:
                 raise SqlError(
                     "23514",
                     f'new row for relation "{self.table.name}" violates check constraint "{name}"',
-                    detail=self._failing(row),
+                    detail=failing_row(self.table, row),
                     table=self.table.name,
                     constraint=name,
                 )
@@ -248,7 +248,7 @@ class Rules:
                 raise SqlError(
                     "44000",
                     f'new row violates check option for view "{name}"',
-                    detail=self._failing(row),
+                    detail=failing_row(self.table, row),
                 )
 
     def check_shape(self, position: int, dimensions: int, value: Any) -> None:
@@ -263,15 +263,7 @@ class Rules:
         raise SqlError(
             "23502",
             f'null value in column "{column}" of relation "{self.table.name}" violates not-null constraint',
-            detail=self._failing(row),
+            detail=failing_row(self.table, row),
             table=self.table.name,
             column=column,
         )
-
-    def _failing(self, row: Sequence[Datum]) -> str:
-        shown = []
-        for position in self.table.visible:
-            value = row[position]
-            text = "null" if value is None else to_text(self.table.columns[position].type)(value)
-            shown.append(text if len(text) <= 64 else text[:64] + "...")
-        return f"Failing row contains ({', '.join(shown)})."

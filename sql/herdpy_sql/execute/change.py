@@ -21,7 +21,7 @@ from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
 from herdpy_sql.sequences import SequenceState, definition_of, owned_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -61,19 +61,29 @@ class OwnMatches(Matches):
 
     Attributes:
         reads: the positions of the columns that the condition looks at.
+        subqueries: run first; the values of each are one more parameter, see ``SubqueryValues``.
     """
 
     reads: frozenset[int] = frozenset()
 
-    def __init__(self, source: RowSource, condition: Compiled | None, condition_text: str) -> None:
+    def __init__(
+        self,
+        source: RowSource,
+        condition: Compiled | None,
+        condition_text: str,
+        subqueries: tuple[Plan, ...] = (),
+    ) -> None:
         self.access = source
         self.condition = condition
         self.condition_text = condition_text
+        self.subqueries = subqueries
         self.decode = source.table.row_codec.decode
-        self.brief = isinstance(source, KeyGet)
+        self.brief = isinstance(source, KeyGet) and not subqueries
 
     def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
         decode, condition, found = self.decode, self.condition, list[Match]()
+        if self.subqueries:
+            params = with_subqueries(self.subqueries, view, params, clock)
         pairs = self.access.look_up if self.brief else self.access.pairs
         for key, image in pairs(view, (), params, clock):
             row = decode(image)
@@ -85,6 +95,8 @@ class OwnMatches(Matches):
         """As ``find``, with None where one may pause."""
         decode, condition = self.decode, self.condition
         view = cast("View", reader)  # sources only read
+        if self.subqueries:
+            params = with_subqueries(self.subqueries, view, params, clock)
         for count, (key, image) in enumerate(self.access.pairs(view, (), params, clock), 1):
             row = decode(image)
             if condition is None or condition(row, params, clock) is True:
@@ -94,7 +106,59 @@ class OwnMatches(Matches):
 
     def explain(self) -> list[str]:
         lines = self.access.explain()
-        return [*lines, f"  Filter: {self.condition_text}"] if self.condition_text else lines
+        if self.condition_text:
+            lines.append(f"  Filter: {self.condition_text}")
+        return lines + explained_subqueries(self.subqueries)
+
+
+def with_subqueries(subqueries: Iterable[Plan], view: View, params: Row, clock: Clock) -> Row:
+    """The parameters, and behind them the values of each subquery as an array."""
+    arrays = [plan.run(view, params, clock).rows or () for plan in subqueries]
+    return (*params, *(tuple([value for (value,) in rows]) for rows in arrays))
+
+
+def explained_subqueries(subqueries: Iterable[Plan]) -> list[str]:
+    """Lines for EXPLAIN."""
+    lines: list[str] = []
+    for plan in subqueries:
+        first, *rest = plan.explain()
+        lines += ["  Subquery", f"    -> {first}", *(f"       {line}" for line in rest)]
+    return lines
+
+
+class JoinedMatches(Matches):
+    """Rows of an own source, looked up for each row of other relations; of several the first decides.
+
+    Conditions, and what SET and RETURNING compute, are over the physical row and that other row behind it.
+    """
+
+    def __init__(
+        self, others: Plan, source: RowSource, condition: Compiled | None, condition_text: str
+    ) -> None:
+        """``others`` gives the rows of the other relations, all their columns in order."""
+        self.others = others
+        self.access = source
+        self.condition = condition
+        self.condition_text = condition_text
+
+    def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> list[Match]:
+        condition, decode, pairs = self.condition, self.access.table.row_codec.decode, self.access.pairs
+        found: dict[bytes, Match] = {}
+        for other in self.others.run(view, params, clock).rows or ():
+            for key, image in pairs(view, other, params, clock):
+                if key in found:
+                    continue
+                row = decode(image)
+                if condition is None or condition(row + other, params, clock) is True:
+                    found[key] = key, image, row, other
+        return list(found.values())
+
+    def explain(self) -> list[str]:
+        first, *more = self.others.explain()
+        title, *rest = self.access.explain()
+        lines = ["Key Join", f"  -> {first}", *(f"     {line}" for line in more)]
+        lines += [f"  -> {title}", *(f"     {line}" for line in rest)]
+        return [*lines, f"       Filter: {self.condition_text}"] if self.condition_text else lines
 
 
 class ColumnarMatches(Matches):

@@ -24,6 +24,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import array_to_datums, datums_to_array
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended, rows_of_columns
+from herdpy_sql.partition_map import partitions_of
 from herdpy_sql.storage import BATCH_ROWS, parts_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Index, Table
     from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
+    from herdpy_sql.partition_map import PartitionMap
     from herdpy_sql.storage import Reader, View
     from herdpy_sql.types import SqlType
 
@@ -323,8 +325,8 @@ class InsertPlan(Plan):
 class InsertSelectPlan(Plan):
     """INSERT ... SELECT: the rows of another plan, collected before the first is written.
 
-    An Arrow answer is written as batches where that comes to the same as row by row; a batch that is refused
-    is written row by row, which gives the error of its first row that is.
+    Many rows are written as batches where that comes to the same as row by row; a batch that is refused is
+    written row by row, which gives the error of its first row that is.
 
     Attributes:
         by_columns: whether that may be: nothing has to look at each row.
@@ -362,9 +364,12 @@ class InsertSelectPlan(Plan):
         The transaction of ``view`` must keep the locks that it takes.
         """
         found = self.query.run(view, params, clock, source)
-        if self.by_columns and found.table is not None and found.table.num_rows > _FEW_ROWS:
-            yield from self._write_batches(view, found.table, clock, at_once)
-            return PlanOutcome(None, found.table.num_rows)
+        if self.by_columns and found.count > _FEW_ROWS:
+            answer = found.table
+            if answer is None:
+                answer = _as_columns(found.rows or (), self.query.columns or ())
+            yield from self._write_batches(view, answer, clock, at_once)
+            return PlanOutcome(None, found.count)
         convert, returning = self.convert.rows, self.returning
         place = self._placer(params, clock)
         returned: list[Row] | None = None if returning is None else []
@@ -426,6 +431,15 @@ class InsertSelectPlan(Plan):
         return [f"Insert on {self.table.name}", f"  -> {first}", *(f"     {line}" for line in rest)]
 
 
+def _as_columns(rows: Sequence[Row], columns: Sequence[OutputColumn]) -> pa.Table:
+    """Rows of datums as an Arrow table of these columns."""
+    arrays = [
+        datums_to_array(column.type.field, list(values), column.type.precision)
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, names=[str(nth) for nth in range(len(arrays))])
+
+
 def datum_rows(table: pa.Table | None, columns: Sequence[OutputColumn]) -> list[Row]:
     """The rows of an Arrow answer as datums."""
     from herdpy_sql.columnar import to_datums
@@ -468,7 +482,14 @@ class IndexArbiter:
         entry = self.mark(row)
         if entry is None:
             return None
-        for _, key in view.index_scan(self.table, self.index, entry, entry + b"\0"):
+        table, index = self.table, self.index
+        if table.partition_key is not None:  # whose columns every unique index has
+            spread = partitions_of(view.catalog, table)
+            partition = spread.of_row(row)
+            if partition is None:
+                return None
+            table, index = partition, spread.child(partition, index)
+        for _, key in view.index_scan(table, index, entry, entry + b"\0"):
             return key
         return None
 
@@ -558,6 +579,8 @@ class OnConflict:
         """Whether none of these rows meets another, or one that is there; False where that is hard to say."""
         if len(self.arbiters) != 1 or not isinstance(self.arbiters[0], KeyArbiter):
             return False
+        if self.table.partition_key is not None:
+            return False
         try:
             keys = set(map(self.arbiters[0].mark, rows))
         except ValueError as error:
@@ -594,6 +617,8 @@ class OnConflict:
         for position, value in change.assign:
             new[position] = value(given, params, clock)
         self.rules.verify(new, clock)
+        if table.partition_key is not None:
+            _refuse_move(partitions_of(view.catalog, table), old, new)
         view.update(table, key, image, new)
         return tuple(new)
 
@@ -605,6 +630,16 @@ class OnConflict:
         if self.change is not None and self.change.text:
             lines.append(f"  Conflict Filter: {self.change.text}")
         return lines
+
+
+def _refuse_move(spread: PartitionMap, old: Sequence[Datum], new: Sequence[Datum]) -> None:
+    """SqlError 0A000 where DO UPDATE puts a row into another partition."""
+    if spread.of_row(old) is not spread.of_row(new):
+        raise SqlError(
+            "0A000",
+            "invalid ON UPDATE specification",
+            detail="The result tuple would appear in a different partition than the original tuple.",
+        )
 
 
 def _unseen() -> SqlError:

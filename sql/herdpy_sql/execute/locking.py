@@ -108,7 +108,7 @@ def _keyed_step(
     step: JoinStep, before: Iterable[tuple[Row, Row]], view: View, params: Row, clock: Clock
 ) -> Iterator[tuple[Row, Row]]:
     decode, condition, after = step.decode, step.condition, step.after
-    pairs = step.source.pairs
+    pairs = step.source.opened(view, params, clock).pairs
     for outer, keys in before:
         matched = False
         for key, image in pairs(view, outer, params, clock):

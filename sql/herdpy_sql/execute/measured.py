@@ -67,10 +67,14 @@ class MeasuredSource(RowSource):
         self.table = source.table
         self.conditions = source.conditions
         self.meter = Meter()
-        self._source = source
+        self._source = self._open = source
+
+    def opened(self, view: View, params: Row, clock: Clock) -> RowSource:
+        self._open = self._source.opened(view, params, clock)
+        return self
 
     def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
-        return self.meter.watch(self._source.pairs(view, outer, params, clock))
+        return self.meter.watch(self._open.pairs(view, outer, params, clock))
 
     def explain(self) -> list[str]:
         title, *rest = self._source.explain()

@@ -125,7 +125,7 @@ def run_step(
     step: JoinStep, outer_rows: Iterable[Row], view: View, params: Row, clock: Clock, locking: bool
 ) -> Iterator[Row]:
     decode, condition, after = step.decode, step.condition, step.after
-    pairs = step.source.pairs
+    pairs = step.source.opened(view, params, clock).pairs
     nothing = (None,) * step.width
     for outer in outer_rows:
         matched = False

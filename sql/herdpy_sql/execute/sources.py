@@ -10,14 +10,17 @@ follows without loss.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.keys import successor
 from herdpy.codec.kinds import Grid, Kind
+from herdpy_sql.partition_map import partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Index, Table
     from herdpy_sql.clock import Clock
     from herdpy_sql.execute.base import Compiled, Row
+    from herdpy_sql.partition_map import PartitionMap
     from herdpy_sql.storage import View
 
 _BELOW, _EXACT, _INSIDE, _ABOVE = -1, 0, 1, 2
@@ -297,11 +301,17 @@ class RowSource:
 
     table: Table
     conditions: str
+    reverse: bool = False
 
     @property
     def few(self) -> bool:
         """Whether it is a look-up: of a key, or of one value of an index."""
         return False
+
+    def opened(self, view: View, params: Row, clock: Clock) -> RowSource:
+        """The source for one run, with what it keeps for that run only."""
+        del view, params, clock
+        return self
 
     def look_up(self, view: View, outer: Row, params: Row, clock: Clock) -> Sequence[Pair]:
         """The same as ``pairs``, all at once."""
@@ -310,6 +320,14 @@ class RowSource:
     def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
         """The rows' keys and images."""
         raise NotImplementedError
+
+    def of_partition(self, partition: Table, spread: PartitionMap) -> RowSource:
+        """The same of a partition of the table."""
+        return replace(self, table=partition)  # type: ignore[type-var]  # every source of a partition is one
+
+    def placed(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[tuple[bytes, Pair]]:
+        """``pairs``, each with the bytes that they come in the order of."""
+        return ((pair[0], pair) for pair in self.pairs(view, outer, params, clock))
 
     def explain(self) -> list[str]:
         """Lines for EXPLAIN."""
@@ -395,35 +413,51 @@ class KeyScan(RowSource):
 
 @dataclass(frozen=True)
 class IndexScan(RowSource):
-    """The rows in a range of index entries, along the index; each is looked up by its key."""
+    """The rows in a range of index entries, along the index; each is looked up by its key.
+
+    Attributes:
+        keys_only: nothing of the rows is needed, so they are not looked up: their images are empty.
+    """
 
     table: Table
     index: Index
     range: KeyRange
     conditions: str = ""
     reverse: bool = False
+    keys_only: bool = False
 
     @property
     def few(self) -> bool:
         """When every column of the index has its value."""
         return self.range.is_point
 
+    def of_partition(self, partition: Table, spread: PartitionMap) -> RowSource:
+        return replace(self, table=partition, index=spread.child(partition, self.index))
+
     def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
+        return (pair for _, pair in self.placed(view, outer, params, clock))
+
+    def placed(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[tuple[bytes, Pair]]:
         table, get = self.table, view.get
         bounds = self.range.bounds(outer, params, clock)
         for low, high in reversed(bounds) if self.reverse else bounds:
-            for _, key in view.index_scan(table, self.index, low, high, reverse=self.reverse):
+            entries = view.index_scan(table, self.index, low, high, reverse=self.reverse)
+            if self.keys_only:
+                yield from ((entry, (key, b"")) for entry, key in entries)
+                continue
+            for entry, key in entries:
                 image = get(table, key)
                 if image is None:
                     raise RuntimeError(f"index {self.index.name} has an entry without a row: {key.hex()}")
-                yield key, image
+                yield entry, (key, image)
 
     def explain(self) -> list[str]:
         kind = "Range"
         if self.index.unique and self.range.width == len(self.index.parts):
             kind = "Gets" if self.range.items else "Get"
         back = " Backward" if self.reverse else ""
-        return self._lines(f"Index {kind}{back} on {self.table.name} using {self.index.name}")
+        what = "Index Only" if self.keys_only else "Index"
+        return self._lines(f"{what} {kind}{back} on {self.table.name} using {self.index.name}")
 
 
 @dataclass(frozen=True)
@@ -439,3 +473,50 @@ class FullScan(RowSource):
 
     def explain(self) -> list[str]:
         return self._lines(f"Full Scan{' Backward' if self.reverse else ''} on {self.table.name}")
+
+
+@dataclass(frozen=True)
+class PartitionedScan(RowSource):
+    """The rows of a partitioned table, of those partitions that conditions on its partition key leave.
+
+    Attributes:
+        inner: how each partition is read, as if it were the table.
+        chosen: what the conditions say of the partition key; None: nothing.
+        in_order: the rows are wanted in the order of ``inner``.
+        note: which partitions these are, for EXPLAIN.
+    """
+
+    inner: RowSource
+    chosen: KeyRange | None
+    in_order: bool
+    note: str
+
+    @property
+    def table(self) -> Table:  # type: ignore[override]
+        """The partitioned table."""
+        return self.inner.table
+
+    @property
+    def conditions(self) -> str:  # type: ignore[override]
+        """Those of ``inner``."""
+        return self.inner.conditions
+
+    def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
+        spread, reverse = partitions_of(view.catalog, self.table), self.inner.reverse
+        parts = spread.partitions
+        if self.chosen is not None:
+            parts = spread.within(self.chosen.bounds(outer, params, clock))
+        sources = [self.inner.of_partition(part, spread) for part in parts]
+        if (
+            len(sources) > 1
+            and self.in_order
+            and (isinstance(self.inner, IndexScan) or not spread.is_ordered)
+        ):
+            placed = [source.placed(view, outer, params, clock) for source in sources]
+            yield from (pair for _, pair in heapq.merge(*placed, key=itemgetter(0), reverse=reverse))
+            return
+        for source in reversed(sources) if reverse else sources:
+            yield from source.pairs(view, outer, params, clock)
+
+    def explain(self) -> list[str]:
+        return [*self.inner.explain(), f"  Partitions: {self.note}"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.insert import IndexArbiter, datum_rows
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
     from herdpy_sql.clock import Clock
-    from herdpy_sql.columnar.given import Given
     from herdpy_sql.execute.base import Row
     from herdpy_sql.execute.references import RowTools
+    from herdpy_sql.given import Given
     from herdpy_sql.storage import View
     from herdpy_sql.types import SqlType
 
@@ -53,22 +53,38 @@ class AskedRows(Plan):
         self.source = source
 
 
-class _Given(NamedTuple):
-    """What stages have from those before: the types of all parameters, and rows by a relation's table."""
+class _Given:
+    """What stages have from those before, for the columnar engine: the types of all parameters, and rows."""
 
-    param_types: tuple[SqlType, ...]
-    rows: dict[int, pa.Table]
+    def __init__(self, param_types: tuple[SqlType, ...]) -> None:
+        self._param_types = param_types
+        self._new: list[tuple[Given, Sequence[Row]]] = []
+        self._tables: dict[int, pa.Table] = {}
+
+    def add(self, relation: Given, rows: Sequence[Row]) -> None:
+        """A stage has given rows."""
+        self._new.append((relation, rows))
 
     def to(self, source: Any) -> Any:
         """A query with what it needs of it. Queries over the system catalog need none."""
-        return source.handing(self.rows, self.param_types) if hasattr(source, "handing") else source
+        if not hasattr(source, "handing"):
+            return source
+        for relation, rows in self._new:
+            self._tables[relation.table.id] = relation.arrow(rows)
+        self._new.clear()
+        return source.handing(self._tables, self._param_types)
 
 
 class KeptBack:
-    """A view whose writes are not made yet: reads see none of them. What is not here is the real view's."""
+    """A view whose writes are not made yet: reads see none of them. What is not here is the real view's.
+
+    Attributes:
+        relations: the rows that stages have given, by the ids of their tables (``relations.StagedView``).
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self.relations: dict[int, Sequence[Row]] = {}
         self._writes: list[Callable[[View], None]] = []
         self._changed: set[tuple[int, bytes]] = set()
 
@@ -160,7 +176,7 @@ class StagedPlan(Plan):
         The transaction of ``view`` must keep the locks that it takes. Raises as ``run``.
         """
         back = KeptBack(view)
-        outcome = yield from self._reading(back, params, clock, _Given(self.param_types, {}))
+        outcome = yield from self._reading(back, params, clock, _Given(self.param_types))
         if self.tools is None:
             back.make(view)
         else:
@@ -183,7 +199,8 @@ class StagedPlan(Plan):
                     answer = yield AskedRows(given.to(plan.source))
                 outcome = plan.run(cast("View", back), params, clock, answer)
             if stage.relation is not None:
-                given.rows[stage.relation.table.id] = stage.relation.arrow(_rows(outcome, plan))
+                rows = back.relations[stage.relation.table.id] = _rows(outcome, plan)
+                given.add(stage.relation, rows)
         return outcome
 
     def measured(self, measured: Callable[[Plan], Plan]) -> StagedPlan:

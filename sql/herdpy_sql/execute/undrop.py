@@ -99,13 +99,21 @@ class UndropTablePlan(Plan):
         return [f"Undrop Table {self.name}"]
 
 
+def _alone(table: Table) -> Table:
+    """The table as one that is no partition. SqlError 0A000 for a partitioned table."""
+    if table.partition_key is not None:
+        raise SqlError("0A000", f'UNDROP TABLE of the partitioned table "{table.name}" is not supported')
+    indexes = tuple(replace(index, parent=0) for index in table.indexes)
+    return table if table.bound is None else replace(table, bound=None, indexes=indexes)
+
+
 class _Making:
     """One run of the plan."""
 
     def __init__(self, view: View, dropped: DroppedTable, name: str) -> None:
         self.remarks: list[Remark] = []
         self._view, self._dropped = view, dropped
-        self._old = dropped.table
+        self._old = _alone(dropped.table)
         self._name = name
         self._ids: dict[int, int] = {}  # of now by those of then
         self._taken: set[str] = set()

@@ -18,9 +18,10 @@ from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import Params, coerce, settle
+from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.resolve import can_coerce, no_function
 from herdpy_sql.expr.rows import row_document, row_value
-from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES, is_row
+from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES, WINDOW_CLASSES, is_row
 from herdpy_sql.types import FACTS, Base, SqlType, array_of, need_equality, need_ordering
 
 if TYPE_CHECKING:
@@ -199,11 +200,13 @@ def aggregate(binder: ExprBinder, node: exp.Expression) -> n.Expr:
 def bind_aggregate(binder: ExprBinder, node: Any) -> n.Aggregate:
     """The aggregate that ``node`` calls; SqlError 42809 for other functions."""
     test: n.Expr | None = None
+    word = "OVER"  # without one of the two, a call that is no aggregate does not come here
     if isinstance(node, exp.Filter):
-        test = binder.condition(node.expression.this, "FILTER")
-        node = node.this
+        test, node, word = _filter(binder, node), node.this, "FILTER"
     if isinstance(node, exp.WithinGroup):
         return _ordered_set(binder, node, test)
+    if _name(node) not in AGGREGATES:
+        raise _no_aggregate(binder, node, word)
     written = _written(node)
     name = written.name
     documents = [row_document(binder, one) if name in _DOCUMENTS else None for one in written.args]
@@ -221,19 +224,42 @@ def bind_aggregate(binder: ExprBinder, node: Any) -> n.Aggregate:
     return n.Aggregate(result, name, tuple(fitted), keys, test, written.distinct)
 
 
+def _filter(binder: ExprBinder, node: exp.Filter) -> n.Expr:
+    """FILTER's condition, in which no aggregate, window or set-returning function may stand."""
+    scope = binder.scope
+    around, scope.clause = scope.clause, "FILTER"
+    test = binder.condition(node.expression.this, "FILTER")
+    scope.clause = around
+    return test
+
+
+def _name(node: Any) -> str:
+    """The aggregate that a call names; of other calls what they name, or nothing."""
+    return (
+        str(node.this).lower() if isinstance(node, exp.Anonymous) else AGGREGATE_CLASSES.get(type(node), "")
+    )
+
+
+def _no_aggregate(binder: ExprBinder, node: Any, word: str) -> SqlError:
+    """The error of FILTER or OVER behind what is no aggregate; SqlError 42883 for a call of nothing."""
+    if type(node) in WINDOW_CLASSES:
+        return SqlError("42809", f"window function {WINDOW_CLASSES[type(node)]} requires an OVER clause")
+    is_call = isinstance(node, exp.Func)
+    if not is_call:
+        return SqlError("42601", f'syntax error at or near "{word}"')
+    binder.bind(node)
+    what = "an aggregate function" if word == "FILTER" else "a window function nor an aggregate function"
+    return SqlError("42809", f"{word} specified, but {output_name(node)} is not {what}")
+
+
 def _written(node: Any) -> _Written:
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this).lower()
-        if name not in AGGREGATES:
-            raise SqlError("42809", f"{name} is not an aggregate or window function")
-        if node.expressions and isinstance(node.expressions[-1], exp.Order):
-            order = node.expressions[-1]
-            return _Written(name, [*node.expressions[:-1], order.this], order)
-        return _Written(name, node.expressions)
-    name = AGGREGATE_CLASSES.get(type(node), "")
-    if not name:
-        raise SqlError("42809", f"{node.sql_name().lower()} is not an aggregate or window function")
-    return _of_class(name, node)
+    name = _name(node)
+    if not isinstance(node, exp.Anonymous):
+        return _of_class(name, node)
+    if node.expressions and isinstance(node.expressions[-1], exp.Order):
+        order = node.expressions[-1]
+        return _Written(name, [*node.expressions[:-1], order.this], order)
+    return _Written(name, node.expressions)
 
 
 def _of_class(name: str, node: Any) -> _Written:

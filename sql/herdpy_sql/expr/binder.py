@@ -24,9 +24,10 @@ from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.scope import Scope
-from herdpy_sql.expr.syntax import bare, identifier, interval_words, unsupported
-from herdpy_sql.expr.typenames import of_moment, sql_type
+from herdpy_sql.expr.syntax import bare, identifier, interval_words
+from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.misspellings import missing_relation
+from herdpy_sql.node_names import refusal
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.intervals import parse_interval
@@ -88,7 +89,7 @@ class ExprBinder:
             raise SqlError("54001", "statement too complex", detail="The expression is nested too deeply.")
         handler = self._handlers.get(type(node))
         if handler is None:
-            raise unsupported(node)
+            raise refusal(node)
         result = handler(self, node)
         self._depth -= 1
         return result
@@ -150,17 +151,11 @@ class ExprBinder:
     def cast(self, node: exp.Cast) -> n.Expr:
         if node.args.get("format") is not None:
             raise SqlError("0A000", "CAST with FORMAT is not supported")
-        plain, digits = of_moment(node.args["to"])
-        target = sql_type(plain, any_scale=True)
+        target = sql_type(node.args["to"], any_scale=True)
         written = bare(node.this)
         if target.base is Base.ARRAY and isinstance(written, exp.Array) and _is_flat(written):
             return self._cast_elements(written, target)
-        found = coerce(self.bind(written), target, "explicit", self.params)
-        if digits is None:
-            return found
-        rounded = library_call("moment_rounded", [found, n.Const(t.INTEGER, digits)], self.params)
-        assert rounded is not None
-        return rounded
+        return coerce(self.bind(written), target, "explicit", self.params)
 
     def _cast_elements(self, node: exp.Array, target: SqlType) -> n.Expr:
         """``ARRAY[...]::type[]``: each element is cast by itself, and there may be none."""
@@ -245,7 +240,7 @@ _AS_IT_IS = n.Function("as it is", lambda value: value)
 
 
 def _is_flat(array: exp.Array) -> bool:
-    return not any(isinstance(one, exp.Query | exp.Array) for one in array.expressions)
+    return not any(isinstance(one, exp.Query | exp.Values | exp.Array) for one in array.expressions)
 
 
 LIST = n.Function("array", lambda *values: values, strict=False)

@@ -8,21 +8,24 @@ by a text as a regclass is written.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
 from herdpy_sql import types as t
+from herdpy_sql.absent import absent_function
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr import subqueries
 from herdpy_sql.expr.aggregates import AGGREGATES, aggregate
 from herdpy_sql.expr.binder import LIST
+from herdpy_sql.expr.casts import castable
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.operate import LibraryFunction, binary, library_call
 from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
-from herdpy_sql.expr.rows import MAKERS, made, qualified
+from herdpy_sql.expr.rows import MAKERS, made, qualified, refused, row_text
 from herdpy_sql.expr.syntax import (
     FUNCTION_CLASSES,
     NAMES,
@@ -35,12 +38,14 @@ from herdpy_sql.expr.syntax import (
     named_call,
     slice_ends,
     subscripts,
-    unsupported,
 )
+from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.library.arrays import array_of_arrays
-from herdpy_sql.library.catalog_functions import ACTIONS
+from herdpy_sql.library.catalog_functions import ACTIONS, TRANSACTION_NUMBERS
+from herdpy_sql.node_names import refusal
 from herdpy_sql.types import INTEGER, UNKNOWN, Base, SqlType, array_of
+from herdpy_sql.values.precision import MAX_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +65,24 @@ def bind_library(binder: ExprBinder, node: exp.Expression) -> n.Expr | None:
         types = [arg.type for arg in args]
         if not name.isidentifier():
             raise no_operator(name, types[:2])
+        if name in TRANSACTION_NUMBERS and not types:  # a query has the number of its answer
+            raise SqlError("0A000", f"{name} is not supported in this place of a statement")
         raise no_function(name, types[name in ACTIONS :])  # after the number put before
     return _allowed(binder, found)
+
+
+def _cast(binder: ExprBinder, node: exp.Cast) -> n.Expr:
+    """A cast, also of a row to a text."""
+    inner = bare(node.this)
+    if is_row(inner) or isinstance(inner, exp.Column):
+        target = sql_type(node.args["to"], any_scale=True)
+        row = row_text(binder, inner) if target.base in _TEXTS else None
+        if row is not None:
+            return coerce(row, target, "explicit", binder.params)
+    return binder.cast(node)
+
+
+_TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR, Base.NAME})
 
 
 def _allowed(binder: ExprBinder, call: n.Expr) -> n.Expr:
@@ -72,9 +93,14 @@ def _allowed(binder: ExprBinder, call: n.Expr) -> n.Expr:
 
 
 def array(binder: ExprBinder, node: exp.Array) -> n.Expr:
-    """ARRAY[...] of values, or ARRAY(query)."""
-    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
-        return subqueries.array(binder, node.expressions[0])
+    """ARRAY[...] of values, or ARRAY(query). SqlError 42601 for ARRAY(...) of what is no query."""
+    one = node.expressions[0] if len(node.expressions) == 1 else None
+    if isinstance(one, exp.Query | exp.Values) and not node.args.get("value_constructor"):
+        return subqueries.array(binder, one)
+    if isinstance(one, exp.Order | exp.Limit | exp.Offset):
+        raise SqlError("0A000", "ORDER BY, LIMIT and OFFSET of VALUES in ARRAY(...) are not supported")
+    if "start" in node.meta:
+        raise SqlError("42601", 'syntax error at or near "ARRAY"')
     if not node.expressions:
         raise SqlError("42P18", "cannot determine type of empty array")
     items = [binder.bind(item) for item in node.expressions]
@@ -109,16 +135,22 @@ def _within(binder: ExprBinder, array: n.Expr, steps: Sequence[Any]) -> n.Expr:
         args = [_bound(binder, one, open_end) for step in steps for one, open_end in slice_ends(step)]
         found = library_call("slice", [array, *args], binder.params)
     else:
-        found = library_call("subscript", [array, *map(binder.bind, steps)], binder.params)
+        found = library_call("subscript", [array, *[_index(binder, one) for one in steps]], binder.params)
     if found is None:
         raise SqlError("42804", "array subscript must have type integer")
     return found
 
 
 def _bound(binder: ExprBinder, node: Any, open_end: int) -> n.Expr:
-    if node is None:
-        return n.Const(INTEGER, open_end)
-    return coerce(binder.bind(node), INTEGER, "implicit", binder.params)
+    return n.Const(INTEGER, open_end) if node is None else _index(binder, node)
+
+
+def _index(binder: ExprBinder, node: Any) -> n.Expr:
+    """A subscript, whatever can be assigned to INTEGER."""
+    index = binder.bind(node)
+    if index.type.base is not Base.UNKNOWN and not castable(index.type, INTEGER, "assignment"):
+        raise SqlError("42804", "array subscript must have type integer")
+    return coerce(index, INTEGER, "assignment", binder.params)
 
 
 SEQUENCE_FUNCTIONS: dict[str, tuple[tuple[SqlType, ...], ...]] = {
@@ -126,8 +158,15 @@ SEQUENCE_FUNCTIONS: dict[str, tuple[tuple[SqlType, ...], ...]] = {
     "currval": ((t.TEXT,),),
     "lastval": ((),),
     "setval": ((t.TEXT, t.BIGINT), (t.TEXT, t.BIGINT, t.BOOLEAN)),
+    "pg_notify": ((t.TEXT, t.TEXT),),
 }
-"""The lists of arguments that each can have, the sequence's name as a text."""
+"""The lists of arguments that each can have, the sequence's name as a text; pg_notify, which is evaluated in
+the same way, sends a notification."""
+
+
+def sequence_result(name: str) -> SqlType:
+    """The type that one of SEQUENCE_FUNCTIONS gives; of pg_notify a text, which is empty."""
+    return t.TEXT if name == "pg_notify" else t.BIGINT
 
 
 def bind_sequence_call(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
@@ -141,7 +180,7 @@ def bind_sequence_call(binder: ExprBinder, name: str, args: Sequence[exp.Express
                 coerce(one, target, "implicit", binder.params)
                 for one, target in zip(bound, wanted, strict=True)
             )
-            return n.SequenceCall(t.BIGINT, name, tuple(given))
+            return n.SequenceCall(sequence_result(name), name, tuple(given))
     raise no_function(name, [arg.type for arg in bound])
 
 
@@ -166,7 +205,7 @@ def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """A function or operator that syntax has a class of, and the library a name."""
     found = bind_library(binder, node)
     if found is None:
-        raise unsupported(node)
+        raise refusal(node)
     return found
 
 
@@ -192,10 +231,15 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
 def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:
     """A call by a name that sqlglot does not know. SqlError 42883."""
     name = str(node.this).lower()
+    absent = absent_function(name)
+    if absent is not None:
+        raise absent
     if name in AGGREGATES:
         return aggregate(binder, node)
     if name in MAKERS:
         return made(binder, node)
+    if name == "row":
+        return refused(binder, node)
     if name in _CLOCKS and not node.expressions:
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
     if name == "clock_timestamp" and not node.expressions:
@@ -231,10 +275,8 @@ def _with_digits(binder: ExprBinder, moment: n.Expr, digits: exp.Expression | No
         return moment
     if not isinstance(digits, exp.Literal) or not str(digits.this).isdigit():
         raise SqlError("42601", "syntax error: digits of seconds must be a constant")
-    places = n.Const(INTEGER, min(int(digits.this), 6))
-    found = library_call("moment_rounded", [moment, places], binder.params)
-    assert found is not None
-    return found
+    target = dataclasses.replace(moment.type, precision=min(int(digits.this), MAX_DIGITS))
+    return coerce(moment, target, "explicit", binder.params)
 
 
 def _now_as(target: SqlType) -> Callable[[ExprBinder, Any], n.Expr]:
@@ -329,6 +371,8 @@ CALLS: dict[type, Handler] = {
     exp.Anonymous: anonymous,
     **dict.fromkeys(FUNCTION_CLASSES, known),
     exp.Array: array,
+    exp.Cast: _cast,
+    exp.Tuple: refused,
     exp.AtTimeZone: _at_time_zone,
     exp.Bracket: bracket,
     exp.CurrentTimestamp: _now,

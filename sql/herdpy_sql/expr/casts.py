@@ -35,6 +35,7 @@ from herdpy_sql.values.names import char_of_byte, cut_name
 from herdpy_sql.values.number_vectors import numbers_of
 from herdpy_sql.values.numeric import fit, from_float
 from herdpy_sql.values.oids import MAX_OID, oid_of_bigint
+from herdpy_sql.values.precision import fitting
 from herdpy_sql.values.reg_types import REG_TYPES, reg_oid, without_name
 from herdpy_sql.values.strings import cut_text, limit_text
 from herdpy_sql.values.vectors import checked_number, fit_vector
@@ -132,10 +133,14 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
         return None if convert is None else Function(name, convert, needs_clock=needs_clock)
     if convert is None:
         return Function(name, fitting)
-    first, then = convert, fitting  # for the closures below
+    first, then = convert, fitting  # for the closures below; infinity has no time, but NULL
     if needs_clock:
-        return Function(name, lambda clock, value: then(first(clock, value)), needs_clock=True)
-    return Function(name, lambda value: then(first(value)))
+        return Function(
+            name,
+            lambda clock, value: None if (one := first(clock, value)) is None else then(one),
+            needs_clock=True,
+        )
+    return Function(name, lambda value: None if (one := first(value)) is None else then(one))
 
 
 def _no_catalog(value: Any) -> Any:
@@ -145,6 +150,11 @@ def _no_catalog(value: Any) -> Any:
 def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any], Any] | None:
     """What enforces the modifiers of ``target`` on a value of its base."""
     base = target.base
+    if target.is_rounded_time and source != target:
+        if target.element is None:
+            return fitting(target)
+        one = None if source.base is B.ARRAY else fitting(target.element_type)
+        return None if one is None else lambda value: mapped(value, one)
     if base is B.VECTOR and target.length is not None and source != target:
         return lambda value: fit_vector(value, target)
     if base is B.CHAR and (source.base is not B.CHAR or source.length != target.length):

@@ -141,6 +141,11 @@ _KEYED = frozenset({Base.INTERVAL, Base.ARRAY, Base.JSONB, Base.VECTOR})
 _NOT_PLAIN = _FLOATS | _KEYED
 
 
+def is_plain(base: Base) -> bool:
+    """Whether values of a type are equal exactly where their datums are, and hash so."""
+    return base not in _NOT_PLAIN
+
+
 @functools.lru_cache(maxsize=256)
 def order_of(sql_type: SqlType) -> Callable[[Any], Any] | None:
     """What a datum compares by, where it is not the datum itself: an interval's span, the bytes of a key."""
@@ -461,7 +466,7 @@ def _sequence_call(expr: n.SequenceCall) -> Compiled:
 
     def run(row: Row, params: Sequence[Any], clock: Clock) -> Any:
         values = [arg(row, params, clock) for arg in args]
-        if None in values:
+        if None in values and name != "pg_notify":
             return None
         if name == "setval" and len(values) == 2:
             values.append(True)
@@ -623,6 +628,7 @@ COMPILERS.update(
         n.Const: _const,
         n.Param: _param,
         n.Elements: _param,
+        n.SubqueryValues: _param,
         n.Now: _now,
         n.Random: _random,
         n.SequenceCall: _sequence_call,

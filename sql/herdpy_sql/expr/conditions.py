@@ -22,6 +22,7 @@ from herdpy_sql.expr.coerce import Params, as_array, coerce, common_type, settle
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.operate import comparable, compare, compared_type, distinct, library_call
 from herdpy_sql.expr.resolve import no_operator
+from herdpy_sql.expr.rows import null_fields, written_fields
 from herdpy_sql.expr.subqueries import tested
 from herdpy_sql.expr.syntax import bare, is_row, quantifier, written_out
 from herdpy_sql.expr.typenames import element_of
@@ -61,7 +62,7 @@ def _compared_rows(
     binder: ExprBinder, left: exp.Expression, op: str, query: exp.Expression, kind: str
 ) -> n.Expr:
     """A value or a row compared with the rows of a query."""
-    fields = _fields(binder, left) if is_row(left) else [binder.bind(left)]
+    fields = written_fields(binder, left) if is_row(left) else [binder.bind(left)]
     return tested(binder, query, kind, len(fields), lambda columns: rows(op, fields, columns, binder.params))
 
 
@@ -170,19 +171,29 @@ def negation(binder: ExprBinder, node: exp.Not) -> n.Expr:
     return negated(binder.condition(node.this, "NOT"))
 
 
+_IS_MORE = {
+    "DOCUMENT": "XML (IS DOCUMENT)",
+    **dict.fromkeys(("NORMALIZED", "NFC", "NFD", "NFKC", "NFKD"), "IS NORMALIZED"),
+}
+"""What PostgreSQL has after IS beside what is read."""
+
+
 def is_(binder: ExprBinder, node: exp.Is) -> n.Expr:
     """IS [NOT] NULL, TRUE or FALSE; a row is NULL if all its fields are, and NOT NULL if none is."""
     negate = bool(node.args.get("negate"))
     what = node.expression
     if isinstance(what, exp.Null):
-        if not is_row(node.this):
+        fields = null_fields(binder, node.this)
+        if fields is None:
             return folded(n.IsNull(BOOLEAN, binder.typed(node.this), negate))
-        fields = [folded(n.IsNull(BOOLEAN, binder.typed(one), negate)) for one in node.this.expressions]
-        return folded(n.And(BOOLEAN, tuple(fields)))
+        return folded(n.And(BOOLEAN, tuple([folded(n.IsNull(BOOLEAN, one, negate)) for one in fields])))
     if isinstance(what, exp.Boolean):
         name = f"IS {'NOT ' if negate else ''}{'TRUE' if what.this else 'FALSE'}"
         return folded(n.IsTruth(BOOLEAN, binder.condition(node.this, name), bool(what.this), negate))
-    raise SqlError("0A000", f"IS {what.sql('postgres')} is not supported")
+    words = what.sql("postgres").upper()
+    if words not in _IS_MORE:
+        raise SqlError("42601", f'syntax error at or near "{what.sql("postgres")}"')
+    raise SqlError("0A000", f"{_IS_MORE[words]} is not supported")
 
 
 def comparison(binder: ExprBinder, node: exp.Expression) -> n.Expr:
@@ -194,18 +205,16 @@ def comparison(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     if is_row(left) and isinstance(right, exp.Query):
         return _compared_rows(binder, left, op, right, "row")
     if is_row(left) and is_row(right):
-        return rows(op, _fields(binder, left), _fields(binder, right), binder.params)
+        return rows(op, written_fields(binder, left), written_fields(binder, right), binder.params)
     return compare(op, binder.bind(left), binder.bind(right), binder.params)
-
-
-def _fields(binder: ExprBinder, row: exp.Expression) -> list[n.Expr]:
-    return [binder.bind(one) for one in row.expressions]
 
 
 def rows(op: str, left: Sequence[n.Expr], right: Sequence[n.Expr], params: Params) -> n.Expr:
     """A comparison of two rows, field by field. SqlError 42601 where one is longer."""
     if len(left) != len(right):
         raise SqlError("42601", "unequal number of entries in row expressions")
+    if not left:
+        raise SqlError("0A000", "cannot compare rows of zero length")
     pairs = list(zip(left, right, strict=True))
     if op not in {"=", "<>"}:
         return _ordered_rows(op, pairs, params)
@@ -230,7 +239,7 @@ def is_distinct(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     same = isinstance(node, exp.NullSafeEQ)
     if not (is_row(node.this) and is_row(node.expression)):
         return distinct(binder.bind(node.this), binder.bind(node.expression), same, binder.params)
-    left, right = _fields(binder, node.this), _fields(binder, node.expression)
+    left, right = written_fields(binder, node.this), written_fields(binder, node.expression)
     if len(left) != len(right):
         raise SqlError("42601", "unequal number of entries in row expressions")
     parts = tuple([distinct(a, b, same, binder.params) for a, b in zip(left, right, strict=True)])
@@ -248,13 +257,13 @@ def in_(binder: ExprBinder, node: exp.In) -> n.Expr:
         raise SqlError("42601", "syntax error: IN requires a list in parentheses")
     if not is_row(left):
         return member(binder, binder.bind(left), [binder.bind(item) for item in node.expressions])
-    fields = _fields(binder, left)
+    fields = written_fields(binder, left)
     parts = []
     for item in node.expressions:
         row = bare(item)
         if not is_row(row):
             raise no_operator("=", [SqlType(Base.RECORD), binder.bind(row).type])
-        parts.append(rows("=", fields, _fields(binder, row), binder.params))
+        parts.append(rows("=", fields, written_fields(binder, row), binder.params))
     return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, tuple(parts)))
 
 
@@ -264,7 +273,7 @@ def between(binder: ExprBinder, node: exp.Between) -> n.Expr:
     both = bool(node.args.get("symmetric"))
     params = binder.params
     if all(map(is_row, ends)):
-        fields, first, last = (_fields(binder, one) for one in ends)
+        fields, first, last = (written_fields(binder, one) for one in ends)
         found = [_rows_within(fields, first, last, params)]
         found += [_rows_within(fields, last, first, params)] * both
     else:

@@ -83,6 +83,14 @@ class Elements(Param, frozen=True):
     """The elements of a parameter that is an array, whatever their number; ``type`` is that of one."""
 
 
+class SubqueryValues(Elements, frozen=True):
+    """The values of a query's one column, as an array that own plans give as one more parameter.
+
+    ``number`` counts from the last of these arrays, which is 0, so that it stands for the same place behind
+    any number of parameters.
+    """
+
+
 class Call(Expr, frozen=True):
     """An operator or function with its resolved implementation."""
 
@@ -257,8 +265,12 @@ class Random(Expr, frozen=True):
     of_rows: bool = False
 
 
+TAKING = frozenset({"nextval", "setval", "pg_notify"})
+"""Calls that are part of what a transaction writes."""
+
+
 class SequenceCall(Expr, frozen=True):
-    """nextval, currval, lastval or setval: what it gives depends on what was given before."""
+    """nextval, currval, lastval or setval: what it gives depends on what was given before; pg_notify."""
 
     name: str
     args: tuple[Expr, ...]
@@ -533,8 +545,8 @@ def opposite(expr: In | Like) -> In | Like:
 
 
 def takes_values(expr: Expr) -> bool:
-    """Whether evaluating it changes a sequence."""
-    return any(isinstance(one, SequenceCall) and one.name in {"nextval", "setval"} for one in walk(expr))
+    """Whether evaluating it changes a sequence, or sends a notification."""
+    return any(isinstance(one, SequenceCall) and one.name in TAKING for one in walk(expr))
 
 
 def is_volatile(expr: Expr) -> bool:

@@ -15,10 +15,11 @@ from herdpy_sql.expr.syntax import (
     ORDERED_SET_CLASSES,
     WINDOW_CLASSES,
     identifier,
+    is_row,
     joined_literal,
     named_call,
 )
-from herdpy_sql.expr.typenames import catalog_name, of_moment, sql_type
+from herdpy_sql.expr.typenames import catalog_name, sql_type
 
 UNNAMED = "?column?"
 
@@ -55,7 +56,9 @@ def figured(node: exp.Expression, bound: str | None = None) -> tuple[str, int]:
     if isinstance(node, exp.Paren | exp.Collate | exp.Bracket):
         return figured(node.this, bound)
     if isinstance(node, exp.Column):
-        return identifier(node.this), 2
+        return identifier(node.args["table"] if isinstance(node.this, exp.Star) else node.this), 2
+    if is_row(node):
+        return "row", 2
     if isinstance(node, exp.Cast):
         name, strength = figured(node.this, bound)
         return (name, strength) if strength > 1 else (_type_name(node.args["to"]), 1)
@@ -113,6 +116,6 @@ def _of_call(node: exp.Expression) -> tuple[str, int]:
 
 def _type_name(kind: exp.Expression) -> str:
     try:
-        return catalog_name(sql_type(of_moment(kind)[0], any_scale=True))
+        return catalog_name(sql_type(kind, any_scale=True))
     except SqlError:  # raised where the cast is bound
         return UNNAMED

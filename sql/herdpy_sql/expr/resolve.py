@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from herdpy_sql.absent import absent_function, absent_operator
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import can_cast
 from herdpy_sql.types import FACTS, Base, SqlType
@@ -132,13 +133,19 @@ _HINT = "No {} matches the given name and argument types. You might need to add 
 
 
 def no_operator(symbol: str, types: Sequence[SqlType]) -> SqlError:
-    """SqlError 42883 as PostgreSQL words it."""
+    """SqlError 42883 as PostgreSQL words it; 0A000 of an operator that only PostgreSQL has."""
+    refused = absent_operator(symbol)
+    if refused is not None:
+        return refused
     left = f"{types[0].name} " if len(types) > 1 else ""
     message = f"operator does not exist: {left}{symbol} {types[-1].name}"
     return SqlError("42883", message, hint=_HINT.format("operator"))
 
 
 def no_function(name: str, types: Sequence[SqlType]) -> SqlError:
-    """SqlError 42883 as PostgreSQL words it."""
+    """SqlError 42883 as PostgreSQL words it; 0A000 of a function that only PostgreSQL has."""
+    refused = absent_function(name)
+    if refused is not None:
+        return refused
     listed = ", ".join(one.name for one in types)
     return SqlError("42883", f"function {name}({listed}) does not exist", hint=_HINT.format("function"))

@@ -1,4 +1,4 @@
-"""Rows as values where they have a meaning: JSON documents, fields, and what count() compares.
+"""Rows as values where they have a meaning: JSON documents, texts, fields, and what count() compares.
 
 A row is written out, ``(a, b)`` or ``ROW(a, b)``, or it is a relation's name. Below ``aggregates`` and
 ``calls``.
@@ -12,10 +12,11 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.coerce import coerce, settle
 from herdpy_sql.expr.operate import library_call
 from herdpy_sql.expr.resolve import no_function
 from herdpy_sql.expr.syntax import identifier, is_row
-from herdpy_sql.types import BOOLEAN, TEXT
+from herdpy_sql.types import BOOLEAN, TEXT, Base
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,22 +33,89 @@ ROW = n.Function("row", lambda *fields: None, strict=False, foreign="a row as a 
 
 def row_value(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """A row that can only be compared with others: they differ where a field does, NULLs being alike."""
-    return n.Call(BOOLEAN, ROW, tuple([binder.typed(one) for one in node.expressions]))
+    return n.Call(BOOLEAN, ROW, tuple([settle(one, binder.params) for one in written_fields(binder, node)]))
+
+
+def written_fields(binder: ExprBinder, node: exp.Expression) -> list[n.Expr]:
+    """The fields of ``(a, b)`` or ``ROW(a, b)``; ``relation.*`` among them is all its columns."""
+    found: list[n.Expr] = []
+    for one in node.expressions:
+        found += _starred(binder, one) or [binder.bind(one)]
+    return found
+
+
+def _starred(binder: ExprBinder, node: Any) -> list[n.Expr] | None:
+    """The columns of ``relation.*``; None of what is something else. SqlError 42P01."""
+    if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Star):
+        return None
+    name = identifier(node.args["table"])
+    return [binder.scope.resolve(name, column) for column, _ in binder.scope.starred(name)]
 
 
 def row_document(binder: ExprBinder, node: Any) -> n.Expr | None:
     """A row, or a relation's, as a JSON document; None of what is neither."""
     if is_row(node):
-        values = [binder.typed(one) for one in node.expressions]
+        values = [settle(one, binder.params) for one in written_fields(binder, node)]
         return _document(binder, [(f"f{i}", value) for i, value in enumerate(values, start=1)])
     row = _whole(binder, node)
-    if row is None:
+    return None if row is None else _if_there(row, _document(binder, row.fields))
+
+
+def row_text(binder: ExprBinder, node: Any) -> n.Expr | None:
+    """A row, or a relation's, as PostgreSQL's text of it; None of what is neither."""
+    if is_row(node):
+        return _text(binder, [settle(one, binder.params) for one in written_fields(binder, node)])
+    node = _named(node)
+    row = _whole(binder, node)
+    return None if row is None else _if_there(row, _text(binder, [value for _, value in row.fields]))
+
+
+def _named(node: Any) -> Any:
+    """``relation.*`` as ``relation``, which is the same row; all else as it stands."""
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        return exp.Column(this=node.args["table"])
+    return node
+
+
+def null_fields(binder: ExprBinder, node: Any) -> list[n.Expr] | None:
+    """What IS NULL asks the fields of: those of a row, or of a relation's; None of what is neither."""
+    if is_row(node):
+        return [settle(one, binder.params) for one in written_fields(binder, node)]
+    named = _named(node)
+    if not isinstance(named, exp.Column) or named.args.get("table"):
         return None
-    found = _document(binder, row.fields)
+    name = identifier(named.this)
+    found = binder.scope.relation(name)
+    if found is None or binder.scope.has_column(name):
+        return _starred(binder, node)
+    return [value for _, value in binder.scope.fields_of(found)]
+
+
+def refused(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """SqlError 0A000 for a row where only single values can be."""
+    raise SqlError("0A000", "a row as a value is not supported")
+
+
+def _if_there(row: n.RelationRow, found: n.Expr) -> n.Expr:
+    """What was made of a relation's row; NULL where an outer join found none."""
     if row.missing is None:
         return found
     there = n.Not(BOOLEAN, row.missing)
     return n.Case(found.type, None, ((there, found),), n.Const(found.type, None))
+
+
+_WRITTEN_AS_HELD = frozenset({Base.BOOLEAN, Base.CHAR})
+"""Types of which a row has another text than a cast gives: ``t`` for true, and CHAR's blanks."""
+
+
+def _text(binder: ExprBinder, fields: Iterable[n.Expr]) -> n.Expr:
+    args = [
+        one if one.type.base in _WRITTEN_AS_HELD else coerce(one, TEXT, "explicit", binder.params)
+        for one in fields
+    ]
+    found = library_call("row_as_text", args, binder.params)
+    assert found is not None
+    return found
 
 
 def _whole(binder: ExprBinder, node: Any) -> n.RelationRow | None:

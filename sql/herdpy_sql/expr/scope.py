@@ -63,6 +63,7 @@ CLAUSES: dict[str, Clause] = {
     "WHERE": Clause("WHERE"),
     "GROUP BY": Clause("GROUP BY"),
     "HAVING": Clause("HAVING", aggregates=True),
+    "FILTER": Clause("FILTER"),
     "LIMIT": Clause("LIMIT"),
     "VALUES": Clause("VALUES"),
     "VALUES of one row": Clause("VALUES", rows=True),
@@ -75,6 +76,7 @@ CLAUSES: dict[str, Clause] = {
     "DEFAULT": Clause("DEFAULT expressions"),
     "EXECUTE": Clause("EXECUTE parameters"),
     "USING": Clause("transform expressions"),
+    "partition bound": Clause("partition bound"),
 }
 """Every clause by the word that ``Scope.clause`` has; "" where another place refuses what may not stand."""
 
@@ -529,8 +531,11 @@ class Scope:
         found = self.relation(name)
         if found is None or self.has_column(name):
             return None
-        fields = tuple([(column, self.resolve(found.name, column)) for column, _ in found.columns])
-        return n.RelationRow(fields, found.is_missing() if found.outer else None)
+        return n.RelationRow(self.fields_of(found), found.is_missing() if found.outer else None)
+
+    def fields_of(self, found: Relation) -> tuple[Named, ...]:
+        """A relation's columns by their names, as the SELECT refers to them."""
+        return tuple([(column, self.resolve(found.name, column)) for column, _ in found.columns])
 
     def window(self, name: str) -> exp.Expression:
         """The window of the SELECT's WINDOW clause. SqlError 42704."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.coerce import as_array, coerce, common_type
 from herdpy_sql.expr.resolve import no_function
@@ -56,8 +57,10 @@ def _series_type(types: Sequence[SqlType]) -> SqlType:
 
 
 def unnested(binder: ExprBinder, node: Any) -> n.SetOf:
-    """The elements of an array. SqlError 42883 for what is none."""
+    """The elements of an array. SqlError 42883 for what is none, 42725 for a literal without a type."""
     array = as_array(binder.bind(node), binder.params)
+    if array.type.base is Base.UNKNOWN:
+        raise SqlError("42725", "function unnest(unknown) is not unique")
     if array.type.base is not Base.ARRAY:
         raise no_function("unnest", [array.type])
     return n.SetOf(array.type.element_type, "unnest", (array,))
@@ -65,6 +68,8 @@ def unnested(binder: ExprBinder, node: Any) -> n.SetOf:
 
 def _unnest(binder: ExprBinder, node: exp.Explode) -> n.Expr:
     binder.scope.refuse_rows()
+    if node.expressions:  # several arrays beside each other are a relation, of FROM alone
+        raise no_function("unnest", [binder.bind(one).type for one in (node.this, *node.expressions)])
     return unnested(binder, node.this)
 
 

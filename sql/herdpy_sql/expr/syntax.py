@@ -12,6 +12,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.arrays import FROM_FIRST, TO_LAST
+from herdpy_sql.node_names import function_word
 from herdpy_sql.values.arrays import split_array
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def function_name(node: exp.Expression) -> str:
     """A name for messages."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
-    return node.key.lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
+    return function_word(node)
 
 
 def interval_words(node: exp.Interval) -> str:
@@ -322,7 +323,7 @@ def written_out(array: exp.Expression) -> list[exp.Expression] | None:
     """The elements of ARRAY[...], or of a literal such as ``'{1,2}'`` that may be cast; None of all else."""
     if isinstance(array, exp.Array):
         items = leaves(array)
-        return None if any(isinstance(item, exp.Query) for item in items) else items
+        return None if any(isinstance(item, exp.Query | exp.Values) for item in items) else items
     to = array.args["to"] if isinstance(array, exp.Cast) else None
     if to is not None and (to.this is not exp.DataType.Type.ARRAY or isinstance(array.this, exp.Array)):
         return None
@@ -371,16 +372,3 @@ def is_regclass(node: exp.Expression) -> bool:
         "regclass",
         "pg_catalog.regclass",
     }
-
-
-def unsupported(node: exp.Expression) -> SqlError:
-    """0A000, naming the thing."""
-    name = type(node).__name__
-    if isinstance(node, (exp.ReadCSV, exp.ReadParquet)):
-        name = "read_csv" if isinstance(node, exp.ReadCSV) else "read_parquet"
-        return SqlError("42883", f"function {name} does not exist")
-    if isinstance(node, (exp.HexString, exp.BitString)):
-        return SqlError("0A000", "bit strings are not supported")
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this).lower()
-    return SqlError("0A000", f"{name} is not supported")

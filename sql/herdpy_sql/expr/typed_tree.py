@@ -27,6 +27,8 @@ def _label(expr: n.Expr) -> str:
             return f"column {table}.{name}" if table else f"column {name}"
         case n.Const():
             return f"constant {_value(expr)}"
+        case n.SubqueryValues():
+            return "values of a subquery"
         case n.Elements(number=number):
             return f"elements of parameter ${number}"
         case n.Param(number=number):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from sqlglot import expressions as exp
 
 from herdpy_sql import types as t
+from herdpy_sql.absent import absent_type
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import FACTS, Base, SqlType
+from herdpy_sql.types import FACTS, INTERVAL_FIELDS, MOMENTS, Base, SqlType
+from herdpy_sql.values.precision import MAX_DIGITS
 from herdpy_sql.values.vectors import MAX_DIMENSIONS
 
 _PLAIN = {word: SqlType(base) for base, facts in FACTS.items() for word in facts.words}
@@ -20,15 +25,6 @@ _DOMAINS = {
 """Domains of information_schema: what they are of."""
 ENUM = "herdpy_enum"
 """Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
-_OF_MOMENTS = frozenset(
-    {
-        exp.DataType.Type.TIME,
-        exp.DataType.Type.TIMESTAMP,
-        exp.DataType.Type.TIMESTAMPNTZ,
-        exp.DataType.Type.TIMESTAMPTZ,
-    }
-)
-_MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 MAX_LENGTH = 10_485_760
 MAX_PRECISION = 1_000
 
@@ -41,10 +37,11 @@ def sql_type(node: exp.Expression, *, any_scale: bool = False) -> SqlType:
     SqlError 0A000 for PostgreSQL's types and modifiers that are not supported, 42704 for what is no
     type, 22023 for modifiers out of range.
     """
-    if isinstance(node, exp.Interval) and not node.args.get("unit"):
-        return t.INTERVAL
+    interval = node.this if isinstance(node, exp.DataType) else node
+    if isinstance(interval, exp.Interval) and interval.this is None:
+        return _of_fields(interval) if interval.args.get("unit") else t.INTERVAL
     if not isinstance(node, exp.DataType | exp.ObjectIdentifier):
-        raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
+        raise _no_type(node)
     if node.this is exp.DataType.Type.ARRAY:
         return _array_type(node)
     enum = node.args.get(ENUM)
@@ -52,13 +49,21 @@ def sql_type(node: exp.Expression, *, any_scale: bool = False) -> SqlType:
         return SqlType(Base.ENUM, enum=enum)
     found = builtin(node)
     if found is None or node.args.get("nested"):
-        if node.this is exp.DataType.Type.USERDEFINED:
-            raise SqlError("42704", f'type "{node.sql("postgres").lower()}" does not exist')
-        raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
+        raise _no_type(node)
     modifiers = modifiers_of(node)
     if not modifiers:
         return found
     return _modified(found, modifiers, any_scale=any_scale)
+
+
+def _no_type(node: exp.Expression) -> SqlError:
+    """0A000 of a type that PostgreSQL has and HerdPy has not, 42704 of what is no type."""
+    written = node.sql("postgres").lower()
+    if isinstance(node, exp.Interval) or written.startswith("interval"):
+        return SqlError("0A000", f"type {written} is not supported")
+    refused = absent_type(written)
+    name = written.partition("(")[0]
+    return refused or SqlError("42704", f'type "{name}" does not exist')
 
 
 def builtin(node: exp.DataType | exp.ObjectIdentifier) -> SqlType | None:
@@ -92,16 +97,6 @@ def catalog_name(type_: SqlType) -> str:
     return FACTS[type_.base].catalog_name or type_.base.value
 
 
-def of_moment(node: exp.Expression) -> tuple[exp.Expression, int | None]:
-    """A type without the digits of its seconds, and those: of ``timestamp(3)``; None where there are none."""
-    if not isinstance(node, exp.DataType) or node.this not in _OF_MOMENTS or len(node.expressions) != 1:
-        return node, None
-    digits = _modifier(node.expressions[0])
-    if digits < 0:
-        raise SqlError("22023", f"{node.this.name}({digits}) precision must not be negative")
-    return exp.DataType(this=node.this, nested=False), min(digits, 6)
-
-
 def _array_type(node: exp.DataType) -> SqlType:
     """Of ``type[]``, ``type[][]`` and ``type[3]``: how many elements is not part of a type."""
     if not node.expressions:
@@ -132,8 +127,8 @@ def _modified(plain: SqlType, modifiers: list[int], *, any_scale: bool) -> SqlTy
             limit = "must be at least 1" if first < 1 else f"cannot exceed {MAX_DIMENSIONS}"
             raise SqlError("22023", f"dimensions for type vector {limit}")
         return SqlType(base, first)
-    if base is Base.INTERVAL and len(modifiers) == 1 and modifiers[0] >= 6:
-        return plain  # more than there are is as many as there are, as in PostgreSQL
+    if base in MOMENTS or base is Base.INTERVAL:
+        return _of_digits(plain, modifiers)
     if base in {Base.VARCHAR, Base.CHAR} and len(modifiers) == 1:
         short = "varchar" if base is Base.VARCHAR else "char"
         if first < 1:
@@ -159,11 +154,33 @@ def _modified(plain: SqlType, modifiers: list[int], *, any_scale: bool) -> SqlTy
             limit = "at least 1 bit" if first < 1 else "less than 54 bits"
             raise SqlError("22023", f"precision for type float must be {limit}")
         return t.REAL if first <= 24 else t.DOUBLE
-    if base in _MOMENTS and modifiers == [6]:
-        return plain
-    if base is Base.INTERVAL or base in _MOMENTS:
-        raise SqlError("0A000", f"type {plain} with a modifier is not supported")
     raise SqlError("42601", f'type modifier is not allowed for type "{catalog_name(plain)}"')
+
+
+def _of_digits(plain: SqlType, modifiers: list[int]) -> SqlType:
+    """TIMESTAMP(3) and the like; more digits than there are mean all of them."""
+    if len(modifiers) > 1:
+        raise SqlError("42601", 'syntax error at or near ","')
+    if modifiers[0] < 0:
+        zone = " WITH TIME ZONE" if plain.base is Base.TIMESTAMPTZ else ""
+        word = plain.base.value.partition(" ")[0].upper()
+        raise SqlError("22023", f"{word}({modifiers[0]}){zone} precision must not be negative")
+    return replace(plain, precision=min(modifiers[0], MAX_DIGITS))
+
+
+_OF_SECONDS = re.compile(r"((?:[a-z]+ to )?second)\((\d)\)")
+
+
+def _of_fields(node: exp.Interval) -> SqlType:
+    """``INTERVAL DAY TO SECOND(3)``, whose ``SECOND(3)`` is one word to sqlglot."""
+    unit = node.args["unit"]
+    span = isinstance(unit, exp.IntervalSpan)
+    words = f"{unit.this.name} to {unit.expression.name}" if span else str(unit.name)
+    found = _OF_SECONDS.fullmatch(words.lower())
+    fields = INTERVAL_FIELDS.get(found[1] if found else words.lower())
+    if fields is None:
+        raise SqlError("42601", f'syntax error at or near "{words.rpartition(" ")[2]}"')
+    return replace(t.INTERVAL, length=fields, precision=int(found[2]) if found else None)
 
 
 def _modifier(node: exp.Expression) -> int:

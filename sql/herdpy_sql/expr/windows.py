@@ -39,6 +39,8 @@ def window(binder: ExprBinder, node: exp.Window) -> n.Expr:
     inner = node.this
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         raise SqlError("0A000", "IGNORE NULLS is not supported")
+    if isinstance(inner, exp.Filter) and type(inner.this) in WINDOW_CLASSES:
+        raise SqlError("0A000", "FILTER is not implemented for non-aggregate window functions")
     name = WINDOW_CLASSES.get(type(inner), "")
     if name in RANKS:
         given = [] if inner.this is None else [binder.bind(inner.this)]
@@ -98,7 +100,8 @@ def _end(binder: ExprBinder, spec: exp.Expression, key: str) -> n.FrameEnd:
     value, side = spec.args.get(key), str(spec.args.get(f"{key}_side") or "").upper()
     if isinstance(value, str):
         return n.FrameEnd("CURRENT ROW" if value.upper() == "CURRENT ROW" else f"{value.upper()} {side}")
-    assert value is not None
+    if value is None or side not in {"PRECEDING", "FOLLOWING"}:
+        raise SqlError("42601", "syntax error in a window frame: PRECEDING or FOLLOWING was expected")
     distance = binder.bind(value)
     if distance.type.base is Base.UNKNOWN:
         text = isinstance(distance, n.Const) and distance.value is not None

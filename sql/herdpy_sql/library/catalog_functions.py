@@ -7,6 +7,7 @@ Each function takes it before its arguments; only the columnar engine calls them
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, Protocol
 
 from herdpy_sql.errors import SqlError
@@ -17,6 +18,7 @@ from herdpy_sql.types import (
     BOOLEAN,
     INTEGER,
     NAME,
+    NUMERIC,
     OID,
     SMALLINT,
     TEXT,
@@ -79,6 +81,12 @@ class CatalogContext(Protocol):
 
     def last_value(self, oid: int) -> int | None:
         """The last value of a sequence that has given one."""
+
+    def partition_ancestors(self, oid: int) -> Sequence[str]:
+        """A partition or partitioned relation, and those above it, as regclass has them; of others none."""
+
+    def partition_tree(self, oid: int) -> Sequence[tuple[str, str | None, bool, int]]:
+        """It and those below it: (relation, the one above it, whether none may be below, level)."""
 
     def privileges(self, items: Sequence[str | None]) -> list[tuple[int, int, str, bool]]:
         """The rows of aclexplode."""
@@ -188,7 +196,14 @@ def _session() -> None:
         _add(name, (), TEXT, _current_lsn)
     for name in ("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn"):
         _add(name, (), TEXT, lambda c: None if (at := c.value("replay_lsn")) is None else lsn_text(at))
-    add("pg_wal_lsn_diff", (TEXT, TEXT), BIGINT, lambda one, other: _lsn_number(one) - _lsn_number(other))
+    add("pg_wal_lsn_diff", (TEXT, TEXT), NUMERIC, lambda a, b: Decimal(_lsn_number(a) - _lsn_number(b)))
+    _add("pg_listening_channels", (), TEXT, lambda c: list(c.value("channels")), setof=True)
+    _add(
+        "pg_notification_queue_usage",
+        (),
+        SqlType(Base.DOUBLE),
+        lambda c: c.value("notification_queue_usage"),
+    )
     _add("pg_my_temp_schema", (), OID, lambda c: 0)
     _add("pg_is_other_temp_schema", (OID,), BOOLEAN, lambda c, oid: False)
 
@@ -350,7 +365,33 @@ def _rest() -> None:
         columns=(("word", TEXT), ("catcode", CHAR_BYTE), ("catdesc", TEXT)),
     )
     regclass = SqlType(Base.REGCLASS)
-    _add("pg_partition_ancestors", (regclass,), regclass, lambda c, oid: [], setof=True)
+    _add(
+        "pg_partition_ancestors",
+        (regclass,),
+        regclass,
+        lambda c, oid: c.partition_ancestors(int(oid[:10])),
+        setof=True,
+        output="relid",
+    )
+    _add(
+        "pg_partition_root",
+        (regclass,),
+        regclass,
+        lambda c, oid: next(reversed(c.partition_ancestors(int(oid[:10]))), None),
+    )
+    _add(
+        "pg_partition_tree",
+        (regclass,),
+        TEXT,
+        lambda c, oid: c.partition_tree(int(oid[:10])),
+        setof=True,
+        columns=(
+            ("relid", regclass),
+            ("parentrelid", regclass),
+            ("isleaf", BOOLEAN),
+            ("level", INTEGER),
+        ),
+    )
     add("pg_options_to_table", (TEXTS,), TEXT, lambda options: [], setof=True,
         columns=(("option_name", TEXT), ("option_value", TEXT)))  # fmt: skip
     for name in _STATISTICS:
@@ -364,8 +405,6 @@ def _rest() -> None:
     _add("pg_relation_is_updatable", (SqlType(Base.REGCLASS), BOOLEAN), INTEGER, lambda c, oid, flag: 28)
     add("pg_is_wal_replay_paused", (), BOOLEAN, lambda: False)
     _add("row_security_active", (SqlType(Base.REGCLASS),), BOOLEAN, lambda c, oid: False)
-    add("txid_current", (), BIGINT, lambda: 0)
-    add("pg_current_xact_id_if_assigned", (), SqlType(Base.XID), lambda: None)
     add("pg_stat_clear_snapshot", (), TEXT, lambda: "")
     _add("pg_index_has_property", (SqlType(Base.REGCLASS), TEXT), BOOLEAN, lambda c, oid, name: False)
     add("pg_indexam_has_property", (OID, TEXT), BOOLEAN, lambda oid, name: False)
@@ -431,10 +470,20 @@ def _actions() -> None:
     }
     for name in ADVISORY_LOCKS:
         lists[name] = ((BIGINT,), (INTEGER, INTEGER)), BOOLEAN if _gives(name) else TEXT
+    for name, type_ in TRANSACTION_NUMBERS.items():
+        lists[name] = ((),), type_
     for name, (choices, result) in lists.items():
         for args in choices:
             _add(name, (*number, *args), result, lambda c, nth, *_args: c.acted(nth), strict=False)
 
+
+TRANSACTION_NUMBERS = {
+    "txid_current": BIGINT,
+    "txid_current_if_assigned": BIGINT,
+    "pg_current_xact_id": SqlType(Base.XID),
+    "pg_current_xact_id_if_assigned": SqlType(Base.XID),
+}
+"""Functions that give the transaction a number, or the one that it has."""
 
 ADVISORY_LOCKS = frozenset(
     f"pg_{verb}advisory_{scope}lock{shared}"
@@ -460,6 +509,7 @@ ACTIONS = frozenset(
         "pg_stat_statements_reset",
     }
     | ADVISORY_LOCKS
+    | TRANSACTION_NUMBERS.keys()
 )
 """Functions that change something: their arguments are constants and parameters."""
 

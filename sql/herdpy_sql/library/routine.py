@@ -42,6 +42,7 @@ class Routine:
             columnar engine has it.
         setof: it gives a list, each element of which is a row.
         columns: the names and types of a row's columns where it has several; a row is a tuple of them.
+        output: the name of its one column in FROM, whatever the alias; empty: the alias, or the function's.
         duck: the same in DuckDB: a text with a place such as ``{0}`` for each argument, or what makes it of
             the typed arguments (None where it cannot). Where there is none, DuckDB calls ``call``.
         refused: why a call is refused (0A000), of a function that PostgreSQL has.
@@ -58,6 +59,7 @@ class Routine:
     context: bool = False
     setof: bool = False
     columns: tuple[tuple[str, SqlType], ...] = ()
+    output: str = ""
     duck: str | DuckText = ""
     refused: str = ""
 

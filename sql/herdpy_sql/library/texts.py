@@ -249,7 +249,36 @@ add(
 
 add("bit_length", (TEXT,), INTEGER, lambda text: 8 * len(text.encode()))
 add("bit_length", (BYTEA,), INTEGER, lambda data: 8 * len(data))
-add("unistr", (TEXT,), TEXT, lambda text: text.encode().decode("unicode_escape") if "\\" in text else text)
+
+
+_UNICODE_ESCAPE = re.compile(
+    r"\\(?:(\\)|([0-9A-Fa-f]{4})|\+([0-9A-Fa-f]{6})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|)"
+)
+
+
+def _unistr(text: str) -> str:
+    """The text with its Unicode escapes read, as PostgreSQL writes them. SqlError 42601, 22023."""
+
+    def character(found: re.Match[str]) -> str:
+        if found[1]:
+            return "\\"
+        digits = found[2] or found[3] or found[4] or found[5]
+        if not digits:
+            hint = "Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX."
+            raise SqlError("42601", "invalid Unicode escape", hint=hint)
+        code = int(digits, 16)
+        if code == 0 or code > 0x10FFFF:
+            raise SqlError("22023", f"invalid Unicode code point: {code:04X}")
+        return chr(code)
+
+    found = _UNICODE_ESCAPE.sub(character, text)
+    try:
+        return found.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise SqlError("42601", "invalid Unicode surrogate pair") from error
+
+
+add("unistr", (TEXT,), TEXT, _unistr)
 add("normalize", (TEXT,), TEXT, lambda text: unicodedata.normalize("NFC", text))
 add("pg_typeof", (Poly.ANY,), TEXT, lambda found, _: found.args[0].name, strict=False, typed=True)
 add("num_nulls", (), INTEGER, lambda *v: sum(one is None for one in v), rest=Poly.ANY, strict=False)
@@ -554,3 +583,17 @@ add(
     duck=_within_duck("regexp_matches({0}, {1}, 's')", BOOLEAN),
 )  # fmt: skip
 add("regexp_like", (TEXT, TEXT, TEXT), BOOLEAN, lambda t, p, f: _compiled(p, f)[0].search(t) is not None)
+
+_BETWEEN_QUOTES = re.compile(r'[ \t-\r"\\(),]')
+
+
+@routine("row_as_text", (), TEXT, rest=Poly.ANY, strict=False, typed=True)
+def _row_as_text(found: Resolved, *values: Any) -> str:
+    """A row as PostgreSQL's record_out writes it: NULL is nothing, what would be read otherwise is quoted."""
+    shown = []
+    for type_, value in zip(found.args, values, strict=True):
+        text = "" if value is None else to_text(type_)(value)
+        if value is not None and (not text or _BETWEEN_QUOTES.search(text)):
+            text = '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
+        shown.append(text)
+    return f"({','.join(shown)})"

@@ -6,7 +6,6 @@ date_part gives a field of a moment as double precision, its unit any text; infi
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -39,7 +38,6 @@ from herdpy_sql.library.routine import add, routine
 from herdpy_sql.types import Base, array_of
 from herdpy_sql.values import intervals
 from herdpy_sql.values.form import quote
-from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.moments import (
     DAY_US,
     check_date,
@@ -346,57 +344,6 @@ def _trunc(unit: str, value: Interval) -> Interval:
             detail="Months usually have fractional weeks.",
         )
     raise SqlError("22023", f'unit "{unit}" not recognized for type interval')
-
-
-_FROM_2000_US = 946_684_800_000_000
-"""Where PostgreSQL counts moments from, which decides to which side one in the middle goes."""
-
-
-def _rounded(us: int, digits: int, origin: int = 0) -> int:
-    step: int = 10 ** (6 - digits)
-    from_origin = us - origin
-    away: int = (abs(from_origin) + step // 2) // step * step
-    return origin + (away if from_origin >= 0 else -away)
-
-
-_BARE = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*")
-_OF_MINUTES = re.compile(r"\s*([+-]?)(\d+:\d+(?:\.\d*)?)\s*")
-
-
-@routine("interval", (t.TEXT, t.TEXT, t.INTEGER), t.INTERVAL)
-def _of_fields(text: str, fields: str, digits: int) -> Interval:
-    """``INTERVAL 'text' DAY TO HOUR``: what is smaller than the last field is cut off."""
-    last = fields.rpartition(" ")[2]
-    if _BARE.fullmatch(text):
-        text = f"{text} {last}"
-    elif fields == "minute second" and (found := _OF_MINUTES.fullmatch(text)):
-        text = f"{found[1]}00:{found[2]}"
-    value = parse_interval(text)
-    if last == "year":
-        return Interval(_truncated(value.months, 12) * 12)
-    if last == "month":
-        return Interval(value.months)
-    if last == "day":
-        return Interval(value.months, value.days)
-    if last == "second":
-        return Interval(value.months, value.days, _rounded(value.us, min(digits, 6)))
-    step = _HOUR if last == "hour" else 60_000_000
-    return Interval(value.months, value.days, _truncated(value.us, step) * step)
-
-
-@routine("moment_rounded", (t.TIME, t.INTEGER), t.TIME)
-def _time_rounded(us: int, digits: int) -> int:
-    found = _rounded(us, digits)
-    if found >= DAY_US:
-        raise SqlError("0A000", "a time that is rounded to 24:00:00 is not supported")
-    return found
-
-
-for _type in (t.TIMESTAMP, t.TIMESTAMPTZ):
-    add(
-        "moment_rounded", (_type, t.INTEGER), _type,
-        lambda us, digits: us if us in _INFINITE else check_timestamp(_rounded(us, digits, _FROM_2000_US)),
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------- what aggregates make of a list

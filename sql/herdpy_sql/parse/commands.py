@@ -25,8 +25,8 @@ class AlterAction:
         kind: "ADD COLUMN", "ADD CONSTRAINT", "DROP COLUMN", "ALTER TYPE", "SET DEFAULT" and so on.
         name: of the column or constraint that it is about.
         text: the rest as SQL: a column's or constraint's definition, a type, an expression, a new name.
-        using: the expression of USING.
-        options: "IF EXISTS", "IF NOT EXISTS", "CASCADE".
+        using: the expression of USING; of ATTACH and DETACH PARTITION the schema of the partition.
+        options: "IF EXISTS", "IF NOT EXISTS", "CASCADE", "CONCURRENTLY", "FINALIZE".
     """
 
     kind: str
@@ -144,7 +144,8 @@ def _release(cursor: TokenCursor) -> Command:
     return Command("RELEASE", cursor.name())
 
 
-def _setting_name(cursor: TokenCursor) -> str:
+def setting_name(cursor: TokenCursor) -> str:
+    """The setting that RESET and SHOW are about, folded; "all" for ALL."""
     if cursor.accept("TIME", "ZONE"):
         return "timezone"
     if cursor.accept("SESSION", "AUTHORIZATION"):
@@ -174,22 +175,34 @@ def _set(cursor: TokenCursor) -> Command:
     if cursor.accept("ROLE"):
         value = "none" if cursor.accept("NONE") else cursor.value()
         return Command("SET", "role", value, options)
+    name = set_name(cursor)
+    return Command("SET", name, set_value(cursor, name), options)
+
+
+def set_name(cursor: TokenCursor) -> str:
+    """The setting that SET is about, folded; what comes next is TO, = or FROM CURRENT, or is the value."""
     if cursor.accept("TIME", "ZONE"):
-        name = "timezone"
-    elif cursor.accept("NAMES"):
-        name = "client_encoding"
-    else:
-        name = _setting_name(cursor)
-        if not (cursor.accept("TO") or cursor.accept("=")):
-            raise cursor.fail()
+        return "timezone"
+    if cursor.accept("NAMES"):
+        return "client_encoding"
+    name = setting_name(cursor)
+    if not (cursor.accept("TO") or cursor.accept("=")) and cursor.peek() != "FROM":
+        raise cursor.fail()
+    return name
+
+
+def set_value(cursor: TokenCursor, name: str) -> str | None:
+    """What comes after :func:`set_name`: the value as text, None for DEFAULT."""
     if cursor.accept("DEFAULT"):
-        return Command("SET", name, None, options)
+        return None
+    if cursor.accept("FROM"):  # CURRENT, which roles alone may have
+        raise cursor.fail()
     values = [cursor.value()]
     while cursor.accept(","):
         values.append(cursor.value())
     if name == "search_path":
         values = [f'"{value.replace(chr(34), chr(34) * 2)}"' for value in values]
-    return Command("SET", name, ", ".join(values), options)
+    return ", ".join(values)
 
 
 def _constraints(cursor: TokenCursor) -> Command:
@@ -202,11 +215,11 @@ def _constraints(cursor: TokenCursor) -> Command:
 
 
 def _reset(cursor: TokenCursor) -> Command:
-    return Command("RESET", _setting_name(cursor))
+    return Command("RESET", setting_name(cursor))
 
 
 def _show(cursor: TokenCursor) -> Command:
-    return Command("SHOW", _setting_name(cursor))
+    return Command("SHOW", setting_name(cursor))
 
 
 def _checkpoint(cursor: TokenCursor) -> Command:
@@ -263,9 +276,8 @@ def _drop(cursor: TokenCursor) -> Command:
 
 def _truncate(cursor: TokenCursor) -> Command:
     cursor.accept("TABLE")
-    cursor.accept("ONLY")
+    options = ["ONLY"] if cursor.accept("ONLY") else []
     names = cursor.qualified_names()
-    options = []
     if cursor.accept("RESTART", "IDENTITY"):
         options.append("RESTART IDENTITY")
     else:
@@ -467,10 +479,19 @@ def _discard(cursor: TokenCursor) -> Command:
     raise cursor.fail()
 
 
+def _listen(cursor: TokenCursor) -> Command:
+    return Command("LISTEN", cursor.name())
+
+
 def _unlisten(cursor: TokenCursor) -> Command:
-    if not cursor.accept("*"):
-        cursor.name()
-    return Command("UNLISTEN")
+    if cursor.accept("*"):
+        return Command("UNLISTEN", options=("ALL",))
+    return Command("UNLISTEN", cursor.name())
+
+
+def _notify(cursor: TokenCursor) -> Command:
+    channel = cursor.name()
+    return Command("NOTIFY", channel, cursor.string() if cursor.accept(",") else "")
 
 
 _PARSERS = {
@@ -499,7 +520,9 @@ _PARSERS = {
     "MOVE": _fetch,
     "CLOSE": _close,
     "DISCARD": _discard,
+    "LISTEN": _listen,
     "UNLISTEN": _unlisten,
+    "NOTIFY": _notify,
 }
 COMMANDS = frozenset(_PARSERS) - {"DROP"}
 """The first words that :func:`parse_command` knows, of every statement that begins so."""

@@ -93,6 +93,10 @@ class Statement:
             shift = delta
         return self.offset + clean_offset + shift + 1
 
+    def at_end(self) -> SqlError:
+        """The syntax error of a statement that ends too early."""
+        return SqlError("42601", "syntax error at end of input", position=self.position(len(self.clean)))
+
 
 def split(sql: str, max_bytes: int = DEFAULT_MAX_BYTES) -> list[Statement]:
     """Cut a text at its semicolons; empty statements are left out.
@@ -382,10 +386,7 @@ class TokenCursor:
     def fail(self) -> SqlError:
         """The syntax error at the next token."""
         if self.at >= len(self.tokens):
-            clean = self.statement.clean
-            return SqlError(
-                "42601", "syntax error at end of input", position=self.statement.position(len(clean))
-            )
+            return self.statement.at_end()
         token = self.tokens[self.at]
         text = token.group().strip()
         if self.at and self.tokens[self.at - 1].group().strip().upper() == "PASSWORD":

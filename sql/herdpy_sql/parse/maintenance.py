@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.command_tags import command_tag
 from herdpy_sql.parse.commands import AlterAction, Command
+from herdpy_sql.parse.partition_clauses import pass_bound
 
 if TYPE_CHECKING:
     from herdpy_sql.parse.lexer import TokenCursor
@@ -101,9 +103,11 @@ def _alter(cursor: TokenCursor) -> Command:
     if cursor.accept("INDEX"):
         return _alter_index(cursor)
     if not cursor.accept("TABLE"):
-        raise _unsupported(cursor, f"ALTER {cursor.peek()}")
-    options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
-    cursor.accept("ONLY")
+        tag = command_tag(cursor.statement.clean)
+        raise cursor.fail() if tag is None else _unsupported(cursor, tag)
+    options: tuple[str, ...] = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
+    if cursor.accept("ONLY"):
+        options += ("ONLY",)
     table = cursor.qualified_name()
     cursor.accept("*")
     return Command("ALTER TABLE", options=options, names=(table,), actions=_actions(cursor))
@@ -117,7 +121,7 @@ def _alter_index(cursor: TokenCursor) -> Command:
     if cursor.accept("SET", "(") or cursor.accept("RESET", "("):
         actions = (_storage_action(cursor),)
         return Command("ALTER INDEX", options=options, names=(index,), actions=actions)
-    raise _unsupported(cursor, f"ALTER INDEX ... {cursor.peek()}")
+    raise _other_action(cursor, "ALTER INDEX", _OTHER_INDEX_ACTIONS)
 
 
 def _reindex(cursor: TokenCursor) -> Command:
@@ -152,6 +156,30 @@ def _unsupported(cursor: TokenCursor, what: str) -> SqlError:
     return SqlError("0A000", f"{what.strip()} is not supported", position=cursor.statement.offset + 1)
 
 
+_OTHER_INDEX_ACTIONS = (
+    "SET TABLESPACE", "ATTACH PARTITION", "DEPENDS ON EXTENSION", "NO DEPENDS ON EXTENSION",
+    "ALTER COLUMN", "ALTER",
+)  # fmt: skip
+_OTHER_TABLE_ACTIONS = (
+    "ENABLE ROW LEVEL SECURITY", "DISABLE ROW LEVEL SECURITY", "FORCE ROW LEVEL SECURITY",
+    "NO FORCE ROW LEVEL SECURITY", "ENABLE TRIGGER", "DISABLE TRIGGER", "ENABLE REPLICA TRIGGER",
+    "ENABLE ALWAYS TRIGGER", "ENABLE RULE", "DISABLE RULE", "ENABLE REPLICA RULE", "ENABLE ALWAYS RULE",
+    "SET TABLESPACE", "SET ACCESS METHOD", "IN TABLESPACE", "INHERIT", "NO INHERIT", "NOT OF", "OF",
+    "OPTIONS",
+)  # fmt: skip
+"""What PostgreSQL has beside the actions that are read."""
+
+
+def _other_action(cursor: TokenCursor, command: str, others: tuple[str, ...]) -> SqlError:
+    """0A000 for an action that PostgreSQL has, else the syntax error."""
+    for words in others:
+        mark = cursor.at
+        if cursor.accept(*words.split()):
+            cursor.at = mark
+            return _unsupported(cursor, f"{command} ... {words}")
+    return cursor.fail()
+
+
 _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"})
 
 
@@ -161,6 +189,16 @@ def _actions(cursor: TokenCursor) -> tuple[AlterAction, ...]:
         return (_rename_action(cursor),)
     if cursor.accept("SET", "SCHEMA"):
         return (AlterAction("SET SCHEMA", cursor.name()),)
+    if cursor.accept("ATTACH", "PARTITION"):
+        schema, name = cursor.qualified_name()
+        start = cursor.at
+        pass_bound(cursor)
+        bound = _between(cursor, start, cursor.at)
+        return (AlterAction("ATTACH PARTITION", name, bound, schema or ""),)
+    if cursor.accept("DETACH", "PARTITION"):
+        schema, name = cursor.qualified_name()
+        options = {word for word in ("CONCURRENTLY", "FINALIZE") if cursor.accept(word)}
+        return (AlterAction("DETACH PARTITION", name, using=schema or "", options=frozenset(options)),)
     found = [_action(cursor)]
     while cursor.accept(","):
         found.append(_action(cursor))
@@ -185,9 +223,7 @@ def _action(cursor: TokenCursor) -> AlterAction:
     for words, read in _READERS:
         if cursor.accept(*words):
             return read(cursor)
-    if not cursor.peek():
-        raise cursor.fail()
-    raise _unsupported(cursor, f"ALTER TABLE ... {cursor.peek()}")
+    raise _other_action(cursor, "ALTER TABLE", _OTHER_TABLE_ACTIONS)
 
 
 def _add_action(cursor: TokenCursor) -> AlterAction:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from herdpy import options
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.command_tags import object_kind
 from herdpy_sql.parse.commands import Command
 from herdpy_sql.parse.lexer import QualifiedName, Statement, TokenCursor
 
@@ -185,7 +186,7 @@ def _create_schema(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
         else:
             owner = cursor.name()
     if cursor.peek():
-        raise SqlError("0A000", "CREATE SCHEMA with elements is not supported")
+        raise SqlError("0A000", "CREATE SCHEMA with schema elements is not supported")
     return ObjectCommand(
         "CREATE SCHEMA",
         options=tuple(options),
@@ -206,7 +207,7 @@ def _create_view(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
         if not cursor.accept(")"):
             raise cursor.fail()
     if cursor.peek() == "WITH":
-        raise SqlError("0A000", "CREATE VIEW with options is not supported")
+        raise SqlError("0A000", "CREATE VIEW ... WITH (...) is not supported")
     if not cursor.accept("AS") or not cursor.peek():
         raise cursor.fail()
     query, check = _query(cursor)
@@ -278,7 +279,10 @@ def _comment(cursor: TokenCursor) -> ObjectCommand:
         raise cursor.fail()
     kind = next((one for one in _COMMENTED if cursor.accept(one)), None)
     if kind is None:
-        raise SqlError("0A000", f"COMMENT ON {cursor.peek()} is not supported")
+        kind = object_kind(cursor.statement.clean[cursor.tokens[cursor.at - 1].end() :])
+        if kind is None:
+            raise cursor.fail()
+        raise SqlError("0A000", f"COMMENT ON {kind} is not supported")
     words = [cursor.name()]
     while cursor.accept("."):
         words.append(cursor.name())
@@ -331,7 +335,7 @@ def parse_type_command(statement: Statement) -> TypeCommand:
 def _create_type(cursor: TokenCursor) -> TypeCommand:
     name = cursor.qualified_name()
     if not cursor.accept("AS", "ENUM"):
-        raise SqlError("0A000", "CREATE TYPE of anything but an ENUM is not supported")
+        raise _other_type(cursor)
     if not cursor.accept("("):
         raise cursor.fail()
     labels: list[str] = []
@@ -340,6 +344,18 @@ def _create_type(cursor: TokenCursor) -> TypeCommand:
             raise cursor.fail()
         labels.append(cursor.string())
     return TypeCommand("CREATE TYPE", names=(name,), labels=tuple(labels))
+
+
+def _other_type(cursor: TokenCursor) -> SqlError:
+    """0A000 for the kinds of types that PostgreSQL has beside enums, else the syntax error."""
+    for words, shown in (
+        (("AS", "RANGE"), "range types (CREATE TYPE ... AS RANGE)"),
+        (("AS", "("), "composite types (CREATE TYPE ... AS (...))"),
+        (("(",), "base types (CREATE TYPE ... (...))"),
+    ):
+        if cursor.accept(*words):
+            return SqlError("0A000", f"{shown} is not supported")
+    return cursor.fail() if cursor.peek() else SqlError("0A000", "shell types (CREATE TYPE) is not supported")
 
 
 def _alter_type(cursor: TokenCursor) -> TypeCommand:

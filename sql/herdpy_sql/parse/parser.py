@@ -39,9 +39,13 @@ from sqlglot.expressions import (
 from sqlglot.tokenizer_core import Token
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.node_names import clause_refusal
 from herdpy_sql.parse.as_of import AsOf, as_of, lift_as_of, mark, may_read_past
+from herdpy_sql.parse.command_tags import command_tag
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
 from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
+from herdpy_sql.parse.dialect import HerdPostgres
+from herdpy_sql.parse.foreign_syntax import foreign_stop
 from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.maintenance import MAINTENANCE, parse_maintenance
 from herdpy_sql.parse.object_commands import (
@@ -52,6 +56,7 @@ from herdpy_sql.parse.object_commands import (
     parse_tablespace_command,
     parse_type_command,
 )
+from herdpy_sql.parse.partition_clauses import check_clauses
 from herdpy_sql.parse.role_commands import (
     RIGHT_COMMANDS,
     ROLE_COMMANDS,
@@ -71,11 +76,13 @@ from herdpy_sql.parse.tokens import (
     lift_overriding,
     lift_references,
     refuse_limit_pairs,
+    refuse_search_and_cycle,
     signed_counts,
     whole_intervals,
     with_plain_operators,
     without_catalog,
 )
+from herdpy_sql.parse.unread import unread
 
 if TYPE_CHECKING:
     from sqlglot.parser import Parser
@@ -94,6 +101,7 @@ def _also(names: str) -> frozenset[str]:
 
 READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Alias: _also("alias"),
+    exp.Array: _also("value_constructor"),
     exp.ArrayToString: _also("null"),
     exp.Atan: frozenset({"this"}),
     exp.AtTimeZone: _also("zone"),
@@ -162,6 +170,7 @@ READ: dict[type[exp.Expr], frozenset[str]] = {
     exp.Placeholder: _also("jdbc"),
     exp.PrimaryKey: _also("include options"),
     exp.PrimaryKeyColumnConstraint: _also("include options"),
+    exp.PartitionBoundSpec: _also("from_expressions to_expressions"),
     exp.Property: _also("value"),
     exp.Rand: frozenset(),
     exp.RegexpCount: _also("position parameters"),
@@ -205,11 +214,13 @@ READ: dict[type[exp.Expr], frozenset[str]] = {
 
 _DELIMITERS = Postgres.INITCAP_DEFAULT_DELIMITER_CHARS
 """What sqlglot adds to initcap where nothing is given."""
-_WORDS: dict[str, str] = {"with_": "WITH", "from_": "FROM", "for_": "FOR", "except_": "EXCEPT"}
 
 
-def refuse_unread(tree: exp.Expr) -> list[str]:
-    """SqlError 0A000 for an argument, a clause or an option that is not read; gives all literals."""
+def refuse_unread(tree: exp.Expr, text: str = "") -> list[str]:
+    """SqlError 0A000 for an argument, a clause or an option that is not read; gives all literals.
+
+    ``text`` is the statement's, whose words the refusal quotes where it has no name for them.
+    """
     literals: list[str] = []
     waiting = [tree]
     while waiting:
@@ -225,17 +236,12 @@ def refuse_unread(tree: exp.Expr) -> list[str]:
             if not value:
                 continue
             if name not in read:
-                shown = _WORDS.get(name, name.replace("_", " ").strip().upper())
-                raise SqlError("0A000", f"{shown} of {_shown(node)} is not supported")
+                raise clause_refusal(node, name, text)
             if isinstance(value, exp.Expr):
                 waiting.append(value)
             elif isinstance(value, list):
                 waiting += [one for one in value if isinstance(one, exp.Expr)]
     return literals
-
-
-def _shown(node: exp.Expr) -> str:
-    return node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__
 
 
 _LITERALS = frozenset({TokenType.STRING, TokenType.NUMBER})
@@ -271,79 +277,20 @@ def _words(tree: exp.Expr) -> Iterator[str]:
 _QUERIES = frozenset(
     {"SELECT", "VALUES", "WITH", "(", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE", "UPSERT"}
 )
+_MAKE = frozenset({"CREATE", "ALTER", "DROP"})
+_QUALIFIERS = frozenset({"OR", "REPLACE", "TEMP", "TEMPORARY", "UNLOGGED", "GLOBAL", "LOCAL"})
+_DEFINED = frozenset({"CREATE TABLE", "CREATE INDEX"})
+"""What is known under other words: a statement that only begins so is a syntax error."""
 _OF_RIGHTS = frozenset({"GRANT", "REVOKE", "ALTER", "REASSIGN", "DROP"})
 _DEFINITIONS = re.compile(
     r"CREATE\s+(?:(?:UNLOGGED\s+|(?:GLOBAL\s+|LOCAL\s+)?TEMP(?:ORARY)?\s+)?TABLE|(?:UNIQUE\s+)?INDEX)\b",
     re.IGNORECASE,
 )
 _DROPS = re.compile(r"DROP\s+(?:TABLE|INDEX)\b", re.IGNORECASE)
-_STATEMENT_NAME = re.compile(
-    r"(?:CREATE|ALTER|DROP)(?:\s+OR\s+REPLACE)?(?:\s+(?:TEMP|TEMPORARY|UNLOGGED|MATERIALIZED|FOREIGN|EVENT"
-    r"|ACCESS|TEXT\s+SEARCH))?\s+[A-Z]+|[A-Z]+",
-    re.IGNORECASE,
-)
-# What PostgreSQL 15 has as a statement: known, though not all are ours.
-_KNOWN = frozenset(
-    [
-        "ALTER",
-        "ANALYZE",
-        "CALL",
-        "COMMENT",
-        "CREATE",
-        "DO",
-        "DROP",
-        "GRANT",
-        "IMPORT",
-        "LISTEN",
-        "LOAD",
-        "LOCK",
-        "NOTIFY",
-        "REASSIGN",
-        "REFRESH",
-        "REINDEX",
-        "REVOKE",
-        "SECURITY",
-        "VACUUM",
-    ]
-)
-
 logging.getLogger("sqlglot").addFilter(
     lambda record: "contains unsupported syntax" not in record.getMessage()
 )
 
-
-class HerdPostgres(Postgres):
-    """PostgreSQL's dialect without dollar quotes, which the lexer has made plain strings already."""
-
-    INDEX_OFFSET = 0  # subscripts stay as they are written
-
-    class Tokenizer(Postgres.Tokenizer):
-        HEREDOC_STRINGS = []  # noqa: RUF012 - sqlglot's way of declaring it
-        # pgvector's operators, as tokens that nothing else needs.
-        KEYWORDS = {  # noqa: RUF012
-            **{
-                word: token
-                for word, token in Postgres.Tokenizer.KEYWORDS.items()
-                if word not in {"<<->>", "-|-", "&<"}
-            },
-            "<#>": TokenType.LLRR_ARROW,
-            "<+>": TokenType.ADJACENT,
-            "<=>": TokenType.AMP_LT,
-        }
-        SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
-
-
-# Functions that sqlglot has nodes for, and that stay calls here: templates and strides are texts, log10 is no
-# log of two numbers, nor is there a log2; a unit of date_trunc is any text, and a name there is a column's.
-# sqlglot's parsers are compiled and cannot be derived from.
-_CALLS = (
-    *("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
-    *("LOG10", "LOG2", "REGEXP_LIKE", "DATE"),
-)
-for _name in _CALLS:
-    Postgres.Parser.FUNCTIONS.pop(_name, None)
-# date_part is a function of a text, which may be any expression, and gives a float: no EXTRACT.
-Postgres.Parser.FUNCTION_PARSERS.pop("DATE_PART", None)
 
 _NOT_AFTER_COMMA = frozenset(
     {
@@ -367,6 +314,16 @@ _FREE: list[tuple[Tokenizer, Parser]] = []
 
 def parse(statement: Statement) -> Expression | Command | CopyStatement:
     """The syntax tree of a statement. SqlError 42601 or 0A000, with a position where one is known."""
+    try:
+        return _parse(statement)
+    except SqlError as error:
+        found = unread(statement, error)
+        if found is error:
+            raise
+        raise found from error
+
+
+def _parse(statement: Statement) -> Expression | Command | CopyStatement:
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
@@ -387,13 +344,21 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
         return parse_copy(statement)
     if keyword in _QUERIES or _DEFINITIONS.match(statement.clean):
         return _by_sqlglot(statement)
-    if keyword in _KNOWN:
-        raise SqlError(
-            "0A000", f"{statement_name(statement)} is not supported", position=statement.offset + 1
-        )
-    shown = re.match(r"\w+|.", statement.text)
-    near = shown.group() if shown else keyword
-    raise SqlError("42601", f'syntax error at or near "{near}"', position=statement.offset + 1)
+    raise _no_statement(statement)
+
+
+def _no_statement(statement: Statement) -> SqlError:
+    """Of a statement that no parser here knows: 0A000 if it is a command of PostgreSQL, else 42601."""
+    tag = command_tag(statement.clean)
+    if tag == "CREATE SEQUENCE":  # with a word before that is not read
+        tag = "CREATE UNLOGGED SEQUENCE"
+    if tag is not None and tag not in _DEFINED:
+        return SqlError("0A000", f"{tag} is not supported", position=statement.offset + 1)
+    cursor = TokenCursor(statement)
+    cursor.at = int(statement.keyword in _MAKE)
+    while cursor.peek() in _QUALIFIERS:
+        cursor.at += 1
+    return cursor.fail()
 
 
 def moment_read(statement: Statement) -> AsOf | None:
@@ -442,12 +407,6 @@ def _is_temporary(made: Expression) -> bool:
     return named is not None and named.text("db").lower() == "pg_temp"
 
 
-def statement_name(statement: Statement) -> str:
-    """What kind of statement it is, for messages: "CREATE VIEW"."""
-    match = _STATEMENT_NAME.match(statement.clean)
-    return re.sub(r"\s+", " ", match.group()).upper() if match else statement.keyword
-
-
 def _as_sqlglot_reads(tokens: list[Token], text: str) -> list[Token]:
     """The tokens, those put otherwise that sqlglot would read in another sense than PostgreSQL."""
     if "pg_catalog" in text.lower() or "information_schema" in text.lower():
@@ -460,6 +419,8 @@ def _as_sqlglot_reads(tokens: list[Token], text: str) -> list[Token]:
         tokens = arrays_of_ids(tokens)
     if "LIMIT" in text.upper():
         refuse_limit_pairs(tokens)
+    if "RECURSIVE" in text.upper():
+        refuse_search_and_cycle(tokens)
     if "INTERVAL" in text.upper():
         tokens = whole_intervals(tokens)
     return tokens
@@ -469,8 +430,13 @@ def _by_sqlglot(statement: Statement) -> Expression:
     tools = _FREE.pop() if _FREE else (_DIALECT.tokenizer(), _DIALECT.parser())
     tokenizer, parser = tools
     text = statement.clean
+    if statement.keyword == "CREATE" and "PARTITION" in text.upper():
+        check_clauses(statement)
     try:
         tokens = tokenizer.tokenize(text)
+        stop = foreign_stop(tokens)
+        if stop is not None:
+            raise _near(statement, tokens[stop] if stop < len(tokens) else None)
         moment: AsOf | None = None
         if may_read_past(text):
             tokens, moment = lift_as_of(tokens, statement)
@@ -498,7 +464,7 @@ def _by_sqlglot(statement: Statement) -> Expression:
         if any(identities) and isinstance(trees[0], Expression):
             attach_identity_options(trees[0], identities)
     except ParseError as error:
-        raise _syntax_error(statement, error) from error
+        raise _syntax_error(statement, error, at_end=_is_at_end(parser)) from error
     except TokenError as error:
         raise SqlError(
             "42601", "syntax error: a token is not complete", position=statement.offset + 1
@@ -507,11 +473,11 @@ def _by_sqlglot(statement: Statement) -> Expression:
         raise SqlError("54001", "stack depth limit exceeded") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # sqlglot's own slips on malformed text: the text is at fault all the same.
-        raise SqlError("42601", f"syntax error: {error}", position=statement.offset + 1) from error
+        raise _near(statement, None if _is_at_end(parser) else parser._curr) from error
     _FREE.append(tools)
     tree = trees[0] if trees else None
     if tree is not None and not isinstance(tree, UnknownSyntax):
-        refuse_lost(tree, refuse_unread(tree), tokens)
+        refuse_lost(tree, refuse_unread(tree, text), tokens)
     if tree is not None and "?" in text and tree.find(Placeholder):  # other databases' parameters
         raise SqlError("42601", 'syntax error at or near "?"', position=statement.position(text.index("?")))
     if tree is not None and ("[" in text or "<" in text or ":_" in text or "._" in text):
@@ -521,11 +487,7 @@ def _by_sqlglot(statement: Statement) -> Expression:
             raise SqlError("42601", 'syntax error at or near "ON"', position=statement.offset + 1)
         tree.set("conflict", OnConflict(action=Var(this="UPSERT")))
     if not isinstance(tree, Expression) or len(trees) != 1 or isinstance(tree, UnknownSyntax):
-        raise SqlError(
-            "42601",
-            f"syntax error in {statement_name(statement)} statement",
-            position=statement.offset + 1,
-        )
+        raise _near(statement, _stopped_at(parser, tokens, text))
     if moment is not None:
         mark(tree, moment)
     return tree
@@ -575,7 +537,46 @@ def _parse_tokens(parser: Parser, tokens: list[Token], text: str) -> list[Expr |
     raise ParseError.new("unexpected", line=token.line, col=token.col, highlight=token.text)
 
 
-def _syntax_error(statement: Statement, error: ParseError) -> SqlError:
+_MOST_TRIES = 64
+"""How many beginnings of a statement are parsed to find where its reading stops."""
+
+
+def _stopped_at(parser: Parser, tokens: list[Token], text: str) -> Token | None:
+    """The token after the longest beginning that can be parsed; sqlglot does not say where it gave up."""
+    depth, ends = 0, []
+    for i, token in enumerate(tokens):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and i:
+            ends.append(i)
+    for end in reversed(ends[-_MOST_TRIES:]):
+        try:
+            trees = parser.parse(tokens[:end], text)
+        except (ParseError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+            continue
+        if len(trees) == 1 and isinstance(trees[0], Expression) and not isinstance(trees[0], UnknownSyntax):
+            return tokens[end]
+    return tokens[1] if len(tokens) > 1 else None
+
+
+def _near(statement: Statement, token: Token | None) -> SqlError:
+    """The syntax error at a token; at the end without one."""
+    if token is None:
+        return statement.at_end()
+    shown = _first_word(statement.clean[token.start : token.end + 1])
+    return SqlError("42601", f'syntax error at or near "{shown}"', position=statement.position(token.start))
+
+
+def _first_word(shown: str) -> str:
+    """Of keywords that sqlglot takes for one token ("ORDER BY") the first."""
+    return shown.split(maxsplit=1)[0] if shown[:1].isalpha() else shown
+
+
+def _is_at_end(parser: Parser) -> bool:
+    """Whether sqlglot had read all tokens when it failed, and wanted more."""
+    return bool(parser._curr.token_type == TokenType.SENTINEL)
+
+
+def _syntax_error(statement: Statement, error: ParseError, *, at_end: bool) -> SqlError:
     """PostgreSQL's message: sqlglot says the line, the column after the token, and the token."""
     found = error.errors[0] if error.errors else {}
     text, near = statement.clean, str(found.get("highlight") or "")
@@ -584,13 +585,14 @@ def _syntax_error(statement: Statement, error: ParseError) -> SqlError:
     for _ in range(line - 1):
         offset = text.find("\n", offset) + 1
     offset = min(offset + column, len(text))
-    if not near or (str(found.get("description", "")).startswith("Required keyword") and offset >= len(text)):
-        return SqlError("42601", "syntax error at end of input", position=statement.position(len(text)))
+    is_sqlglots = bool(found.get("description"))  # those found before it reads have none
+    if not near or (at_end and is_sqlglots and offset >= len(text)):
+        return statement.at_end()
     start = text.rfind(near, 0, offset + len(near))
     if start + len(near) == len(text) and text.count("(") > text.count(")"):
-        return SqlError("42601", "syntax error at end of input", position=statement.position(len(text)))
+        return statement.at_end()
     return SqlError(
         "42601",
-        f'syntax error at or near "{near}"',
+        f'syntax error at or near "{_first_word(near)}"',
         position=statement.position(start if start >= 0 else max(offset - 1, 0)),
     )

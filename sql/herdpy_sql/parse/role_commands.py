@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.commands import Command
+from herdpy_sql.parse.commands import Command, set_name, set_value, setting_name
 from herdpy_sql.parse.lexer import QualifiedName, Statement, TokenCursor
 
 ROLE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER|GROUP)\b(?!\s+MAPPING\b)", re.IGNORECASE)
@@ -20,6 +20,7 @@ FLAGS = ("SUPERUSER", "CREATEDB", "CREATEROLE", "INHERIT", "LOGIN", "REPLICATION
 """Attributes of a role that it has or has not; the latter with NO before the word."""
 
 _SELF = frozenset({"CURRENT_USER", "CURRENT_ROLE", "SESSION_USER"})
+_OTHER_SETTINGS = frozenset({"TRANSACTION", "SESSION", "ROLE", "XML", "CATALOG", "SCHEMA"})
 _MEMBERSHIP = {"IN ROLE": "IN", "IN GROUP": "IN", "ROLE": "ROLE", "USER": "ROLE", "ADMIN": "ADMIN"}
 
 
@@ -36,6 +37,9 @@ class RoleCommand(Command):
         into: the roles whose member it becomes (IN ROLE).
         members, admins: roles that become its members (ROLE), and may take in others (ADMIN).
         drops_members: of ALTER GROUP, that ``members`` leave it.
+        setting: of ALTER ... SET and RESET: its name, folded, "all" of RESET ALL; "" of the others. ``value``
+            is what the role's sessions begin with, None for RESET and DEFAULT.
+        from_current: the value is that of the session.
     """
 
     flags: tuple[tuple[str, bool], ...] = ()
@@ -49,6 +53,8 @@ class RoleCommand(Command):
     members: tuple[str, ...] = ()
     admins: tuple[str, ...] = ()
     drops_members: bool = False
+    setting: str = ""
+    from_current: bool = False
 
 
 def parse_role_command(statement: Statement) -> RoleCommand:
@@ -65,10 +71,11 @@ def parse_role_command(statement: Statement) -> RoleCommand:
         renamed = RoleCommand("ALTER ROLE", roles=(name,), new_name=_new(cursor.name()))
         cursor.done()
         return renamed
-    if statement.keyword == "ALTER" and (
-        cursor.peek() in {"SET", "RESET"} or cursor.accept("IN", "DATABASE")
-    ):
-        raise SqlError("0A000", "settings of roles are not supported")
+    if statement.keyword == "ALTER" and kind != "GROUP":
+        if cursor.accept("IN", "DATABASE"):
+            raise SqlError("0A000", "settings of roles in one database are not supported")
+        if cursor.peek() in {"SET", "RESET"}:
+            return _setting(cursor, name)
     if statement.keyword == "ALTER" and kind == "GROUP":
         return _group(cursor, name)
     if statement.keyword == "CREATE":
@@ -80,6 +87,24 @@ def parse_role_command(statement: Statement) -> RoleCommand:
     if statement.keyword == "CREATE" and kind == "USER" and "LOGIN" not in dict(command.flags):
         return _with(command, flags=(*command.flags, ("LOGIN", True)))
     return command
+
+
+def _setting(cursor: TokenCursor, name: str | None) -> RoleCommand:
+    """ALTER ROLE name SET setting TO value | FROM CURRENT, RESET setting | ALL."""
+    value, from_current = None, False
+    resets = cursor.accept("RESET")
+    if not resets:
+        cursor.accept("SET")
+    if cursor.peek() in _OTHER_SETTINGS:
+        raise SqlError("0A000", f"{cursor.peek()} cannot be a setting of a role")
+    if resets:
+        setting = setting_name(cursor)
+    else:
+        setting = set_name(cursor)
+        from_current = cursor.accept("FROM", "CURRENT")
+        value = None if from_current else set_value(cursor, setting)
+    cursor.done()
+    return RoleCommand("ALTER ROLE", value=value, roles=(name,), setting=setting, from_current=from_current)
 
 
 def _group(cursor: TokenCursor, name: str | None) -> RoleCommand:
@@ -349,16 +374,25 @@ def _things(cursor: TokenCursor) -> tuple[str, tuple[QualifiedName, ...], tuple[
         for kind in _ALL_OF:
             if cursor.accept(kind, "IN", "SCHEMA"):
                 return f"ALL {kind}", (), tuple(name for name, _ in _list(cursor))
-        raise SqlError("0A000", f"GRANT on all {cursor.peek().lower()} is not supported")
+        raise SqlError("0A000", f"{cursor.statement.keyword} ON ALL {cursor.peek()} is not supported")
     kind = next((one for one in _KINDS if cursor.peek() == one and _is_word(cursor)), "")
     if kind:
         cursor.at += 1
     elif cursor.peek() in _OTHERS and _is_word(cursor):
-        raise SqlError("0A000", f"GRANT on a {cursor.peek().lower()} is not supported")
+        raise SqlError("0A000", f"{cursor.statement.keyword} ON {_kind_named(cursor)} is not supported")
     names = [cursor.qualified_name()]
     while cursor.accept(","):
         names.append(cursor.qualified_name())
     return {"TABLESPACE": "DATABASE"}.get(kind, kind or "TABLE"), tuple(names), ()
+
+
+def _kind_named(cursor: TokenCursor) -> str:
+    """The kind of object that comes next, of two words where PostgreSQL says it so."""
+    two = {"FOREIGN": 2, "LARGE": 2}.get(cursor.peek(), 1)
+    if two == 1:
+        return cursor.peek()
+    words = [token.group().strip().upper() for token in cursor.tokens[cursor.at : cursor.at + 3]]
+    return " ".join(words if "WRAPPER" in words else words[:2])
 
 
 def _is_word(cursor: TokenCursor) -> bool:

@@ -114,7 +114,16 @@ def signed_counts(tokens: list[Token]) -> list[Token]:
 
 
 _AFTER_LIMIT = frozenset(
-    {TokenType.OFFSET, TokenType.FOR, TokenType.FETCH, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+    {
+        TokenType.OFFSET,
+        TokenType.FOR,
+        TokenType.FETCH,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.ON,  # CONFLICT
+        TokenType.RETURNING,
+    }
 )
 
 
@@ -136,6 +145,16 @@ def refuse_limit_pairs(tokens: Sequence[Token]) -> None:
         elif kind == TokenType.COMMA and depth in open_limits:
             hint = "Use separate LIMIT and OFFSET clauses."
             raise SqlError("42601", "LIMIT #,# syntax is not supported", hint=hint)
+
+
+def refuse_search_and_cycle(tokens: Sequence[Token]) -> None:
+    """SqlError 0A000 for SEARCH and CYCLE behind a WITH query, whose lists of columns sqlglot cannot read."""
+    for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if one.token_type != TokenType.R_PAREN or two.token_type != TokenType.VAR:
+            continue
+        word, names = two.text.upper(), three.token_type in {TokenType.VAR, TokenType.IDENTIFIER}
+        if (word == "SEARCH" and three.text.upper() in {"BREADTH", "DEPTH"}) or (word == "CYCLE" and names):
+            raise SqlError("0A000", f"{word} of a recursive query is not supported")
 
 
 def _mark(text: str, by: Token) -> Token:
@@ -239,54 +258,53 @@ _UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
 def whole_intervals(tokens: list[Token]) -> list[Token]:
-    """``INTERVAL '...'`` without a unit behind it as a cast: sqlglot would keep the first unit in it only.
+    """``INTERVAL '...'`` as a cast, with what stands behind it: sqlglot would keep the first unit in it only.
 
-    With fields behind it, as in ``INTERVAL '1 2:03' DAY TO HOUR``, it is a call of ``interval``, which takes
-    the text, the fields and the digits.
+    ``INTERVAL '1 2:03' DAY TO SECOND(3)`` becomes ``('1 2:03'::INTERVAL DAY TO SECOND(3))``, and so does
+    ``INTERVAL(3) '...'``. The ``SECOND(3)`` of a type is one word, for sqlglot knows no digits there.
     """
     found: list[Token] = []
     at = 0
     while at < len(tokens):
         token = tokens[at]
-        following = tokens[at + 1] if at + 1 < len(tokens) else None
-        if (
-            token.token_type == TokenType.INTERVAL
-            and following is not None
-            and following.token_type == TokenType.STRING
-            and (at + 2 >= len(tokens) or tokens[at + 2].text.upper() not in _UNITS)
-        ):
-            colons = Token(
-                TokenType.DCOLON, "::", following.line, following.col, following.start, following.end
-            )
-            found += [_mark("(", following), following, colons, token, _mark(")", following)]
-            at += 2
-        elif token.token_type == TokenType.INTERVAL and (fields := _fields(tokens, at)) is not None:
-            words, digits, end = fields
-            call = [_like(token, TokenType.VAR, "interval"), _mark("(", token), tokens[at + 1]]
-            for kind, text in ((TokenType.STRING, words), (TokenType.NUMBER, digits)):
-                call += [_like(token, TokenType.COMMA, ","), _like(token, kind, text)]
-            found += [*call, _mark(")", token)]
-            at = end
-        else:
+        if token.token_type != TokenType.INTERVAL:
             found.append(token)
             at += 1
+            continue
+        digits = _digits(tokens, at + 1)
+        literal = at + 1 + len(digits)
+        is_literal = literal < len(tokens) and tokens[literal].token_type == TokenType.STRING
+        fields, end = _fields(tokens, literal + 1 if is_literal else at + 1)
+        if is_literal:
+            given = tokens[literal]
+            colons = _like(given, TokenType.DCOLON, "::")
+            found += [_mark("(", given), given, colons, token, *digits, *fields, _mark(")", given)]
+        else:
+            found += [token, *fields]
+        at = end
     return found
 
 
-def _fields(tokens: list[Token], at: int) -> tuple[str, str, int] | None:
-    """Fields and digits behind the literal at ``at``, and where they end; None for a number with one unit."""
-    if at + 2 >= len(tokens) or tokens[at + 1].token_type != TokenType.STRING:
-        return None
-    words, digits, end = [tokens[at + 2].text.lower()], "6", at + 3
+def _digits(tokens: list[Token], at: int) -> list[Token]:
+    """``(3)`` where it stands at ``at``."""
+    given = tokens[at : at + 3]
+    texts = [token.text for token in given]
+    is_digits = len(given) == 3 and texts[::2] == ["(", ")"] and texts[1].isdigit()
+    return given if is_digits else []
+
+
+def _fields(tokens: list[Token], at: int) -> tuple[list[Token], int]:
+    """The fields of an interval at ``at``, if any, with SECOND(3) as one word, and where they end."""
+    if at >= len(tokens) or tokens[at].text.upper() not in _UNITS:
+        return [], at
+    found, end = [tokens[at]], at + 1
     if end + 1 < len(tokens) and tokens[end].text.upper() == "TO" and tokens[end + 1].text.upper() in _UNITS:
-        words.append(tokens[end + 1].text.lower())
+        found += tokens[end : end + 2]
         end += 2
-    given = [token.text for token in tokens[end : end + 3]]
-    if words[-1] == "second" and len(given) == 3 and given[::2] == ["(", ")"] and given[1].isdigit():
-        digits, end = given[1], end + 3
-    elif len(words) == 1 and tokens[at + 1].text.strip().lstrip("+-").isdigit():
-        return None
-    return " ".join(words), digits, end
+    digits = _digits(tokens, end) if found[-1].text.upper() == "SECOND" else []
+    if digits:
+        found[-1] = _like(found[-1], TokenType.VAR, f"SECOND({min(int(digits[1].text), 6)})")
+    return found, end + len(digits)
 
 
 OPTIONS = "reference_options"

@@ -15,6 +15,7 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from herdpy_sql.clock import Clock
 from herdpy_sql.execute.sources import (
     FullScan,
     IndexScan,
@@ -23,6 +24,7 @@ from herdpy_sql.execute.sources import (
     KeyRange,
     KeyScan,
     KeyValue,
+    PartitionedScan,
     fitting,
 )
 from herdpy_sql.expr import columns_used, compile_expr
@@ -40,7 +42,8 @@ from herdpy_sql.expr.nodes import (
     comparable_as_is,
 )
 from herdpy_sql.hidden_columns import part_text
-from herdpy_sql.plan.indexes import implies
+from herdpy_sql.partition_map import partitions_of
+from herdpy_sql.plan.indexes import implied, implies
 from herdpy_sql.plan.statistics import UNKNOWN_RANGE, ColumnStatistics, TableStatistics, position_bytes
 from herdpy_sql.plan.text import expr_text
 
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from herdpy.codec.kinds import KeyField
-    from herdpy_sql.catalog import Index, KeyPart, Table
+    from herdpy_sql.catalog import Catalog, Index, KeyPart, Table
     from herdpy_sql.execute.sources import RowSource
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.expr.scope import TableRelation
@@ -172,6 +175,8 @@ OWN_ROWS = 400
 """An own plan that reads fewer rows is done before the columnar engine has begun."""
 SETTLED_ROWS = 10_000
 """A table that had as many when it was analyzed has not become another one since; a small one may have."""
+LEAST_SCAN_ROWS = 1000
+"""A scan costs as much at least: a table that was analyzed when it was empty, as queues are, fills again."""
 COLUMNAR_ROWS = 4000
 """One that reads more is slower than the columnar engine; in between, what a way can read decides."""
 INDEX_COST = 1.6
@@ -288,7 +293,8 @@ def choose(
     table = item.table
     scan = _full_scan(table, wanted)
     if statistics is not None:
-        scan.rows = scan.cost = float(statistics.rows)
+        scan.rows = float(statistics.rows)
+        scan.cost = max(scan.rows, float(LEAST_SCAN_ROWS))
     if forced_scan:
         return scan
     sargs = sargs_of(item, conditions, known)
@@ -297,6 +303,8 @@ def choose(
     paths += [(index, index.parts) for index in table.indexes if implies(item, index, conditions)]
     for index, parts in paths:
         found = _path(table, index, parts, sargs, renumber, wanted, statistics)
+        if found is not None and index is not None:
+            found.used |= implied(item, index, conditions)
         if found is not None and (found.bound or found.reach < PathReach.ALL or (found.ordered and limited)):
             candidates.append(found)
     if limited and wanted:
@@ -306,6 +314,47 @@ def choose(
         if ordered and not few:
             return min(ordered, key=lambda one: one.rank)
     return min(candidates, key=lambda one: one.rank)
+
+
+def spread_out(
+    access: AccessPath,
+    item: TableRelation,
+    conditions: Sequence[Expr],
+    known: Callable[[int], bool],
+    renumber: Callable[[Expr], Expr],
+    catalog: Catalog,
+    *,
+    in_order: bool,
+) -> AccessPath:
+    """The access to a table whose rows are in partitions; of any other table as it is.
+
+    Args:
+        conditions: as of :func:`choose`; those on the partition key choose the partitions.
+        in_order: the order of the rows matters.
+    """
+    table = item.table
+    if table.partition_key is None or isinstance(access.source, KeyGet | KeyGets):
+        return access  # a row's key says where it is
+    spread = partitions_of(catalog, table)
+    codec, parts = spread.keyed.key_codec, spread.keyed.key
+    served = _served(spread.keyed, parts, codec.fields, sargs_of(item, conditions, known), renumber)
+    chosen: KeyRange | None = None
+    note = f"all {len(spread.partitions)}"
+    if served.sargs:
+        chosen = KeyRange(
+            codec, tuple(served.equals), served.items, served.low, served.high,
+            served.low_rest, served.high_rest,
+        )  # fmt: skip
+        values = [value for sarg in served.sargs for value in (*sarg.values, *(one for _, one in sarg.rest))]
+        note = f"chosen of {len(spread.partitions)} when it runs"
+        if all(isinstance(value, Const) for value in values):
+            there = spread.within(chosen.bounds((), (), _NO_CLOCK))
+            note = f"{', '.join(one.name for one in there) or 'none'} of {len(spread.partitions)}"
+    return replace(access, source=PartitionedScan(access.source, chosen, in_order, note))
+
+
+_NO_CLOCK = Clock(0, 0)
+"""For constants."""
 
 
 def _full_scan(table: Table, wanted: Sequence[WantedOrder]) -> AccessPath:

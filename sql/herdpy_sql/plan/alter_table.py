@@ -23,6 +23,7 @@ from herdpy_sql.execute.links import unique_access
 from herdpy_sql.execute.references import validate_foreign_key
 from herdpy_sql.expr import Params, bind, coerce, compile_expr, is_volatile
 from herdpy_sql.expr.scope import Scope
+from herdpy_sql.node_names import refusal
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
@@ -64,7 +65,7 @@ from herdpy_sql.plan.sequences import altered, sequence_of
 from herdpy_sql.plan.type_names import mark_types
 from herdpy_sql.plan.views import drop_views, refuse_retyping, rename_in_views
 from herdpy_sql.sequences import fresh_name, owned_by, relation_names
-from herdpy_sql.types import BIGINT, Base
+from herdpy_sql.types import BIGINT, MOMENTS, Base
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
@@ -114,12 +115,17 @@ def plan_alter(command: Command, catalog: Catalog) -> Plan:
         if error.sqlstate == "42P01" and "IF EXISTS" in command.options:
             return with_remarks(AlterNothing(), [absent_relation(catalog, "relation", schema, name)])
         raise
+    return AlterTablePlan(changed_table(command, table, catalog), rules_of)
+
+
+def changed_table(command: Command, table: Table, catalog: Catalog) -> TableChange:
+    """What the actions of ALTER TABLE make of a table. SqlError as of :func:`plan_alter`."""
     change = TableChange(catalog, table, table)
     for action in sorted(command.actions, key=_pass):
         _ACTIONS[action.kind](change, action)
     for add in change.last:
         add()
-    return AlterTablePlan(change, rules_of)
+    return change
 
 
 def _pass(action: AlterAction) -> int:
@@ -133,7 +139,7 @@ def _rename_to(change: TableChange, action: AlterAction) -> None:
     name = checked_name(action.text)
     if change.catalog.is_taken(change.table.schema, name):
         raise duplicate(name)
-    change.table = _with_table_renamed(change.table, name)
+    change.table = renamed_table(change.table, name)
 
 
 def _rename_column(change: TableChange, action: AlterAction) -> None:
@@ -158,7 +164,7 @@ def _with_column_renamed(table: Table, position: int, name: str) -> Table:
     return _with_expressions(replace(table, columns=tuple(columns)), rename)
 
 
-def _with_table_renamed(table: Table, name: str) -> Table:
+def renamed_table(table: Table, name: str) -> Table:
     """The table with another name, which may qualify columns in its expressions."""
     old = table.name
 
@@ -310,6 +316,7 @@ def _without_column(change: TableChange, position: int) -> None:
         if index.predicate == position or any(part.position == position for part in index.parts):
             change.drop_index(index)
     if position in change.table.key_positions:
+        change.leave_hidden_key(position)
         _drop_key(change)
     kept = tuple(one for one in change.table.checks if column.name not in columns_named(one.condition))
     change.checks -= {one.name for one in change.table.checks} - {one.name for one in kept}
@@ -353,6 +360,7 @@ def _alter_type(change: TableChange, action: AlterAction) -> None:
         _retype_generated(change, position, target, action.using)
         return
     value = _converted(change, position, target, action.using)
+    change.leave_hidden_key(position)
     default = column.default
     if default is not None:
         default = _default_for(column, target)
@@ -403,7 +411,9 @@ def _is_same_image(old: SqlType, new: SqlType) -> bool:
         return True
     if old.base in _TEXTS and new.base in _TEXTS:
         return new.length is None or (old.length is not None and new.length >= old.length)
-    return False
+    if old.base is new.base and old.base in MOMENTS:
+        return new.precision is None or (old.precision is not None and new.precision >= old.precision)
+    return old.base is new.base is Base.INTERVAL and not new.is_rounded_time
 
 
 def _type(change: TableChange, action: AlterAction) -> SqlType:
@@ -503,7 +513,7 @@ def _set_not_null(change: TableChange, action: AlterAction) -> None:
 def _drop_not_null(change: TableChange, action: AlterAction) -> None:
     """DROP NOT NULL."""
     position = change.position(action.name)
-    if position in change.table.key_positions:
+    if position in change.table.key_positions and not change.table.has_hidden_key:
         raise SqlError("42P16", f'column "{action.name}" is in a primary key', column=action.name)
     if change.table.columns[position].identity:
         what = f'column "{action.name}" of relation "{change.table.name}"'
@@ -681,7 +691,7 @@ def _place_constraint(change: TableChange, constraint: AddedConstraint) -> None:
     elif isinstance(node, exp.PrimaryKeyColumnConstraint):
         raise SqlError("42601", "syntax error: PRIMARY KEY needs a list of columns")
     else:
-        raise SqlError("0A000", f"constraint {node.sql('postgres')} is not supported")
+        raise refusal(node)
 
 
 def _add_key(change: TableChange, columns: list[str], label: str | None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import expressions as exp
 
 from herdpy_sql.bind.changes import columns_of, computed_output
+from herdpy_sql.bind.nodes import BoundInnerQuery, Output
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import (
     DO_DELETE,
@@ -22,15 +23,26 @@ from herdpy_sql.execute.change import (
     Action,
     ColumnarMatches,
     DeletePlan,
+    JoinedMatches,
     Matches,
     MergePlan,
     OwnMatches,
     UpdatePlan,
 )
-from herdpy_sql.expr import Params, compile_expr, split_conjuncts
+from herdpy_sql.expr import Params, columns_used, compile_expr, remap_columns, split_conjuncts
 from herdpy_sql.expr.binding import typed_as
-from herdpy_sql.expr.nodes import And, ColumnRef, columns_used
-from herdpy_sql.plan.access import choose
+from herdpy_sql.expr.nodes import (
+    And,
+    ColumnRef,
+    Comparison,
+    In,
+    QueryColumn,
+    Subquery,
+    SubqueryValues,
+    walk,
+)
+from herdpy_sql.node_names import clause_refusal
+from herdpy_sql.plan.access import PathReach, choose, spread_out
 from herdpy_sql.plan.assignment import (
     ElementPuts,
     all_computed,
@@ -47,16 +59,18 @@ from herdpy_sql.plan.columnar import PlannedChange, columnar_select
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.own import Refusal, refusal_of
-from herdpy_sql.plan.returning import Brought, Returning, bind_returning, target_name
+from herdpy_sql.plan.returning import Brought, Returning, bind_returning, returning_over, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import in_schema, name_of, quoted, row_columns, table_of
+from herdpy_sql.plan.select import own_select, take_from
+from herdpy_sql.plan.steps import OwnQuery, StepPlanner
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from herdpy_sql.bind.nodes import Output, TableScan
+    from herdpy_sql.bind.nodes import TableScan
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Plan
     from herdpy_sql.expr.nodes import Expr
@@ -77,16 +91,16 @@ def bind_update(tree: exp.Update, catalog: Catalog, settings: PlanSettings) -> P
     scan = change.bound.rows(change.tree, plain, alias)
     computed = all_computed(table, targets)
     bound = [change.bound.value(one.node, "UPDATE") for one in computed]
-    matches = _own_matches(change, scan, settings)
-    if isinstance(matches, OwnMatches):
+    matches = _own_matches(change, scan, catalog, settings)
+    if not isinstance(matches, Refusal):
         values = [
             typed_as(value, one.type, change.params) for value, one in zip(bound, computed, strict=True)
         ]
         assign = own_values(table, targets, values, change.params)
         if not isinstance(assign, Refusal):
             _note_values(change, computed, values)
-            plan = _update(table, matches, assign, change, bind_returning(tree, table, change.params, alias))
-            if isinstance(plan, UpdatePlan):
+            plan = _update(table, matches, assign, change, _own_returning(change, matches, table, alias))
+            if isinstance(plan, UpdatePlan) and isinstance(matches, OwnMatches):
                 plan.reads = matches.reads.union(_positions_in(values))
             return plan
         matches = assign
@@ -135,11 +149,11 @@ def bind_delete(tree: exp.Delete, catalog: Catalog, settings: PlanSettings) -> P
     table, alias = _target(tree, catalog)
     change = PlannedChange(tree, catalog, settings, _sources(tree))
     scan = change.bound.rows(change.tree, table, alias)
-    found: Matches | Refusal = _own_matches(change, scan, settings)
+    found: Matches | Refusal = _own_matches(change, scan, catalog, settings)
     if isinstance(found, Refusal):
         found, returning = _columnar_matches(change, scan, alias, [], found, settings)
     else:
-        returning = bind_returning(tree, table, change.params, alias)
+        returning = _own_returning(change, found, table, alias)
     if isinstance(returning, Refusal):
         return returning
     plan = DeletePlan(table, found, change.params.types, returning.columns, returning.project)
@@ -159,11 +173,20 @@ def _set_to(tree: exp.Expression) -> list[exp.Expression]:
     return [one.expression for one in tree.expressions if isinstance(one, exp.EQ)]
 
 
-def _other_tables(tree: exp.Expression) -> Refusal | None:
+def _other_tables(tree: exp.Expression) -> Refusal:
     """Why a statement is not ours that is about more than its target."""
-    if tree.args.get("from_") is not None or tree.args.get("using"):
-        return Refusal("UPDATE ... FROM" if isinstance(tree, exp.Update) else "DELETE ... USING")
-    return Refusal("WITH") if tree.args.get("with_") is not None else None
+    return Refusal("UPDATE ... FROM" if isinstance(tree, exp.Update) else "DELETE ... USING")
+
+
+def _own_returning(change: PlannedChange, matches: Matches, table: Table, alias: str) -> Returning | Refusal:
+    """RETURNING over the rows that own plans find, or why they do not compute it."""
+    node = change.tree.args.get("returning")
+    if node is None or not isinstance(matches, JoinedMatches):
+        return bind_returning(change.tree, table, change.params, alias)
+    returning = returning_over(node.expressions, change.bound.scope, change.params)
+    if isinstance(returning, Refusal):
+        raise SqlError("0A000", f"RETURNING: {returning.reason} is not supported")
+    return returning
 
 
 def _allow_columnar(settings: PlanSettings, refusal: Refusal) -> None:
@@ -174,7 +197,7 @@ def _allow_columnar(settings: PlanSettings, refusal: Refusal) -> None:
 def _only(node: exp.Expression, known: set[str], what: str) -> None:
     for key, value in node.args.items():
         if value and key not in known:
-            raise SqlError("0A000", f"{what}: {key.rstrip('_').upper()} is not supported")
+            raise clause_refusal(node, key)
 
 
 def _target(tree: exp.Expression, catalog: Catalog) -> tuple[Table, str]:
@@ -183,26 +206,118 @@ def _target(tree: exp.Expression, catalog: Catalog) -> tuple[Table, str]:
     return table, name_of(alias.this) if alias is not None else table.name
 
 
-def _own_matches(change: PlannedChange, scan: TableScan, settings: PlanSettings) -> OwnMatches | Refusal:
+def _own_matches(
+    change: PlannedChange, scan: TableScan, catalog: Catalog, settings: PlanSettings
+) -> OwnMatches | JoinedMatches | Refusal:
     """How own plans find the rows of a statement's target; or why they do not."""
     if change.is_of_system:
         return Refusal("the system catalog")
-    conditions = split_conjuncts(change.bound.select.where)
-    if refusal := _other_tables(change.tree) or refusal_of(conditions):
+    if len(change.bound.select.source) > 1:
+        return _joined_matches(change, scan, catalog, settings)
+    if change.tree.args.get("with_") is not None:
+        return Refusal("WITH")
+    conditions, subqueries = _with_values(change, catalog, settings)
+    if refusal := refusal_of(conditions):
         return refusal
     item = scan.relation
     if has_expressions([item]):
-        conditions = tuple(substituted(conditions, [item]))
-    access = choose(item, conditions, lambda column: False, lambda expr: expr, forced_scan=settings.scan_only)
+        conditions = substituted(conditions, [item])
+    access = choose(item, conditions, _nothing_known, _as_it_is, forced_scan=settings.scan_only)
+    access = spread_out(access, item, conditions, _nothing_known, _as_it_is, catalog, in_order=False)
     if settings.engine == "columnar":
         return Refusal("the columnar engine was requested")
     rest = [one for number, one in enumerate(conditions) if number not in access.used]
-    compiled: Compiled | None = None
-    if rest:
-        compiled = compile_expr(rest[0] if len(rest) == 1 else And(BOOLEAN, tuple(rest)))
-    found = OwnMatches(access.source, compiled, " AND ".join(map(expr_text, rest)))
+    if any(isinstance(part, SubqueryValues) for one in rest for part in walk(one)):
+        return Refusal("any row of subquery")  # no key or index serves it
+    text = " AND ".join(map(expr_text, rest))
+    found = OwnMatches(access.source, _all_of(rest), text, subqueries)
     found.reads = _positions_in(rest)
     return found
+
+
+def _all_of(conditions: Sequence[Expr]) -> Compiled | None:
+    """The conjunction of conditions, ready to run."""
+    if not conditions:
+        return None
+    return compile_expr(conditions[0] if len(conditions) == 1 else And(BOOLEAN, tuple(conditions)))
+
+
+def _with_values(
+    change: PlannedChange, catalog: Catalog, settings: PlanSettings
+) -> tuple[list[Expr], tuple[Plan, ...]]:
+    """The conjuncts of WHERE, ``column IN (SELECT ...)`` as a test of what an own plan gives; those plans."""
+    conditions = list(split_conjuncts(change.bound.select.where))
+    found: list[tuple[int, Expr, Plan]] = []
+    for number, one in enumerate(conditions):
+        match one:
+            case Subquery(
+                query=BoundInnerQuery(query=query, syntax=syntax),
+                kind="any",
+                test=Comparison(op="=", left=left, right=QueryColumn()),
+            ) if not query.outer:
+                select = syntax.unnest()
+                assert isinstance(select, exp.Expression)
+                plan = own_select(select, query, catalog, change.params, settings)
+                if not isinstance(plan, Refusal) and plan.read_only:
+                    found.append((number, left, plan))
+            case _:
+                pass
+    for nth, (number, left, _) in enumerate(found, 1):
+        kind = conditions[number].query.columns[0]  # type: ignore[attr-defined]
+        conditions[number] = In(BOOLEAN, left, (SubqueryValues(kind, nth - len(found)),), False)
+    return conditions, tuple([plan for _, _, plan in found])
+
+
+def _joined_matches(
+    change: PlannedChange, scan: TableScan, catalog: Catalog, settings: PlanSettings
+) -> JoinedMatches | Refusal:
+    """How own plans find the target's rows by rows of other relations in memory; or why they do not."""
+    refusal = _other_tables(change.tree)
+    query, item = OwnQuery(), scan.relation
+    if change.tree.args.get("with_") is not None or settings.scan_only or settings.engine == "columnar":
+        return refusal
+    reason = take_from(query, change.bound.select.source[1:], settings)
+    if reason or query.joins or len(query.relations) < len(query.items):
+        return refusal
+    conditions = [*split_conjuncts(change.bound.select.where), *query.where]
+    if foreign := refusal_of(conditions):
+        return foreign
+    if has_expressions([item]):
+        conditions = substituted(conditions, [item])
+
+    def is_other(column: int) -> bool:
+        return column >= item.end
+
+    def of_others(one: Expr) -> bool:
+        columns = columns_used(one)
+        return bool(columns) and all(is_other(column.index) for column in columns)
+
+    query.where = [one for one in conditions if of_others(one)]
+    query.outputs = [Output(name, column) for other in query.items for name, column in other.columns]
+    others = StepPlanner(query, change.params, settings, catalog).plan()
+    if isinstance(others, Refusal):
+        return refusal
+    own = [one for one in conditions if not of_others(one)]
+
+    def renumbered(expr: Expr) -> Expr:
+        return remap_columns(expr, lambda one: one.index - item.end)
+
+    access = choose(item, own, is_other, renumbered)
+    access = spread_out(access, item, own, is_other, renumbered, catalog, in_order=False)
+    used = [own[number] for number in access.used]
+    if access.reach > PathReach.SOME or not any(is_other(at) for at in _positions_in(used)):
+        return refusal
+    rest = [one for number, one in enumerate(own) if number not in access.used]
+    return JoinedMatches(others, access.source, _all_of(rest), " AND ".join(map(expr_text, rest)))
+
+
+def _nothing_known(_column: int) -> bool:
+    """No column has a value before the target is read."""
+    return False
+
+
+def _as_it_is(expr: Expr) -> Expr:
+    return expr
 
 
 def _positions_in(values: Iterable[Expr]) -> frozenset[int]:
@@ -267,7 +382,7 @@ def bind_merge(tree: exp.Merge, catalog: Catalog, settings: PlanSettings) -> Pla
     """The plan of MERGE."""
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
-            raise SqlError("0A000", f"MERGE: {key.rstrip('_').upper()} is not supported")
+            raise clause_refusal(tree, key)
     if settings.engine == "own":
         raise SqlError("0A000", "own plans do not support MERGE")
     table = table_of(catalog, tree.this)

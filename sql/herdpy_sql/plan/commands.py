@@ -26,6 +26,7 @@ from herdpy_sql.objects import CatalogObject, StatisticsDefinition
 from herdpy_sql.parse import Statement, parse
 from herdpy_sql.parse.object_commands import TablespaceCommand
 from herdpy_sql.parse.role_commands import RightCommand, RoleCommand
+from herdpy_sql.partition_map import read_tables
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.plan.scope import find_table, own_tables
 from herdpy_sql.types import BIGINT, BOOLEAN, JSON, TEXT, SqlType
@@ -440,15 +441,35 @@ class CreateSchemaFor(ControlPlan):
 
 
 @dataclass(frozen=True)
-class Nothing(ControlPlan):
-    """A statement with nothing to do: UNLISTEN, as there is nothing to listen to."""
+class Listen(ControlPlan):
+    """LISTEN, and with ``ends`` UNLISTEN. ``channel``: None of UNLISTEN *."""
 
-    name: str
+    channel: str | None
+    ends: bool = False
 
     @property
     def tag(self) -> str:  # type: ignore[override]
         """The statement's name."""
-        return self.name
+        return "UNLISTEN" if self.ends else "LISTEN"
+
+
+class NotifyPlan(Plan):
+    """NOTIFY. It is part of what its transaction writes."""
+
+    tag = "NOTIFY"
+
+    def __init__(self, channel: str, payload: str) -> None:
+        self.channel = channel
+        self.payload = payload
+
+    def moved(self, catalog: Catalog) -> Plan:
+        del catalog
+        return self
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
+        assert clock.sequences is not None
+        clock.sequences.pg_notify(self.channel, self.payload)
+        return PlanOutcome(None, 0)
 
 
 def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) -> Datum:
@@ -527,7 +548,8 @@ def vacuum_plan(command: Command, catalog: Catalog) -> Plan:
     if not analyzes:
         return Vacuum(command.name)
     chosen = tables or sorted(own_tables(catalog), key=lambda table: table.id)
-    return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
+    with_rows = [one for one in read_tables(catalog, chosen) if one.partition_key is None]
+    return Vacuum(command.name, tuple(map(AnalyzePlan, {one.id: one for one in with_rows}.values())))
 
 
 def _check_columns(table: Table, names: Sequence[str]) -> None:
@@ -626,7 +648,9 @@ _PLANS: dict[str, Callable[[Command], Plan]] = {
     "MOVE": _fetch,
     "CLOSE": lambda command: CloseCursor(_named(command)),
     "DISCARD": lambda command: Discard(command.options[0]),
-    "UNLISTEN": lambda command: Nothing(command.name),
+    "LISTEN": lambda command: Listen(command.argument),
+    "UNLISTEN": lambda command: Listen(_named(command), ends=True),
+    "NOTIFY": lambda command: NotifyPlan(command.argument, command.value or ""),
 }
 """Commands that plans are made of without more, by their names."""
 

@@ -304,6 +304,9 @@ def copy_plan(
         return _place(option, column, names)
 
     options = copy_options(statement, place, len(names))
+    if table.partition_key is not None and not statement.is_from:
+        hint = "Try the COPY (SELECT ...) TO variant."
+        raise SqlError("42809", f'cannot copy from partitioned table "{name}"', hint=hint)
     if statement.is_from:
         return CopyFrom(table, positions, options)
     listed = ", ".join(map(quote_ident, names))

@@ -23,6 +23,7 @@ from herdpy_sql.execute.define import CreateTablePlan
 from herdpy_sql.execute.insert import NO_VALUE, FromQuery, InsertSelectPlan
 from herdpy_sql.expr import compile_expr, sql_type
 from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.node_names import clause_refusal, refusal
 from herdpy_sql.objects import SequenceDefinition
 from herdpy_sql.plan.assignment import null
 from herdpy_sql.plan.names import (
@@ -34,6 +35,7 @@ from herdpy_sql.plan.names import (
     skips,
     with_remarks,
 )
+from herdpy_sql.plan.partition_keys import partitioned
 from herdpy_sql.plan.rules import (
     bind_check,
     bind_default,
@@ -50,7 +52,7 @@ from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
 from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -121,11 +123,11 @@ def column_of(name: str, one: ColumnDraft) -> Column:
 def create_table(tree: exp.Create, catalog: Catalog) -> Plan:
     """The plan of CREATE TABLE."""
     only(tree, {"this", "kind", "exists", "properties", "on_commit"}, "CREATE TABLE")
-    _check_properties(tree.args.get("properties"))
+    check_properties(properties_of(tree))
     settle_sequence_names(tree, catalog)
     schema = tree.this
     if not isinstance(schema, exp.Schema):
-        raise SqlError("0A000", "CREATE TABLE without a list of columns is not supported")
+        raise SqlError("42601", "syntax error at end of input")
     temporary = tree.find(exp.TemporaryProperty) is not None
     namespace, name = new_name(schema.this, catalog, temporary=temporary)
     draft = Draft(name, namespace, on_commit=on_commit(tree, temporary=temporary))
@@ -144,6 +146,9 @@ def create_table(tree: exp.Create, catalog: Catalog) -> Plan:
         if one.sequence is not None
     )
     table = _table(draft, catalog)
+    spread = tree.find(exp.PartitionedByProperty)
+    if spread is not None:
+        table = partitioned(table, spread)
     found = CreateTablePlan(table, if_not_exists=bool(tree.args.get("exists")), sequences=sequences)
     return with_remarks(found, skips(found, catalog))
 
@@ -152,17 +157,23 @@ def only(node: exp.Expression, known: set[str], what: str) -> None:
     """Refuse clauses that sqlglot read and this planner does not know."""
     for key, value in node.args.items():
         if value and key not in known:
-            raise SqlError("0A000", f"{what}: {key.rstrip('_').replace('_', ' ').upper()} is not supported")
+            raise clause_refusal(node, key)
 
 
-def _check_properties(properties: exp.Properties | None) -> None:
-    """UNLOGGED, and the storage parameters of WITH (fillfactor = 100): known, and without a meaning here."""
-    for one in properties.expressions if properties is not None else ():
-        if isinstance(one, exp.UnloggedProperty | exp.TemporaryProperty):
+def properties_of(tree: exp.Create) -> list[exp.Expression]:
+    """What stands around the columns: TEMPORARY, WITH (...), PARTITION BY and so on."""
+    properties = tree.args.get("properties")
+    return [] if properties is None else list(properties.expressions)
+
+
+def check_properties(properties: Iterable[exp.Expression]) -> None:
+    """UNLOGGED and the storage parameters of WITH (fillfactor = 100) have no meaning; PARTITION BY has."""
+    for one in properties:
+        if isinstance(one, exp.UnloggedProperty | exp.TemporaryProperty | exp.PartitionedByProperty):
             continue
         name = one.name.lower() if isinstance(one, exp.Property) and type(one) is exp.Property else ""
         if not name:
-            raise SqlError("0A000", f"CREATE TABLE: {one.sql('postgres')} is not supported")
+            raise refusal(one)
         check_storage_parameter(name, one.args["value"].name)
 
 
@@ -340,10 +351,10 @@ def _unsupported_constraint(node: exp.Expression) -> SqlError:
     if isinstance(node, exp.GeneratedAsIdentityColumnConstraint | exp.ComputedColumnConstraint):
         return SqlError("0A000", "GENERATED columns are not supported")
     if isinstance(node, exp.LikeProperty):
-        return SqlError("0A000", "CREATE TABLE: LIKE is not supported")
+        return SqlError("0A000", "LIKE is not supported here")
     if isinstance(node, exp.Identifier):
         return SqlError("42601", f'syntax error at or near "{node.sql("postgres")}"')
-    return SqlError("0A000", f"constraint {node.sql('postgres')} is not supported")
+    return refusal(node)
 
 
 def _table(draft: Draft, catalog: Catalog) -> Table:
@@ -543,7 +554,7 @@ def create_table_as(tree: exp.Create, catalog: Catalog, planned: Callable[[exp.E
     """The plan of CREATE TABLE ... AS query."""
     for key, value in tree.args.items():
         if value and key not in _AS_CLAUSES:
-            raise SqlError("0A000", f"CREATE TABLE AS: {key.upper()} is not supported")
+            raise clause_refusal(tree, key)
     listed: list[str] = []
     target = tree.this
     if isinstance(target, exp.Schema):
@@ -551,9 +562,9 @@ def create_table_as(tree: exp.Create, catalog: Catalog, planned: Callable[[exp.E
             raise SqlError("42601", 'syntax error at or near "AS"')
         listed = [name_of(one.this if isinstance(one, exp.ColumnDef) else one) for one in target.expressions]
         target = target.this
-    properties = tree.args.get("properties")
-    given = properties.expressions if properties is not None else []
+    given = properties_of(tree)
     data = [one for one in given if isinstance(one, exp.WithDataProperty)]
+    check_properties(one for one in given if one not in data)
     temporary = any(isinstance(one, exp.TemporaryProperty) for one in given)
     schema, name = new_name(target, catalog, temporary=temporary)
     query = planned(tree.expression.unnest())

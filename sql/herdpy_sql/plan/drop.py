@@ -17,6 +17,7 @@ from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DefinePlan, DropIndexPlan, DropTablePlan
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.objects import CatalogObject, SequenceDefinition, ViewDefinition
+from herdpy_sql.partition_map import parts_of_index, read_tables
 from herdpy_sql.plan.names import absent_relation, cascaded, not_there, notice, object_of, with_remarks
 from herdpy_sql.plan.scope import find_table
 from herdpy_sql.sequences import owned_by, sequences_of
@@ -55,6 +56,8 @@ class Dropping:
             return
         held.append(one)  # type: ignore[arg-type]
         if isinstance(one, Table):
+            for partition in self.catalog.partitions.get(one.id, ()):
+                self.add(partition)
             for sequence in owned_by(self.catalog, one):
                 self.add(sequence)
         if isinstance(one, CatalogObject) and isinstance(one.definition, SequenceDefinition):
@@ -66,7 +69,7 @@ class Dropping:
                 self.add(view)
 
     def _defaults_of(self, one: CatalogObject) -> None:
-        dropped = {table.id for table in self.tables}
+        dropped = {table.id for table in self.tables} | self.given
         for table in self.catalog.tables.values():
             for position, column in enumerate(table.columns):
                 if table.id not in dropped and not column.dropped and one.id in sequences_of(column.default):
@@ -227,7 +230,14 @@ def drop(command: Command, catalog: Catalog) -> Plan:
     """The plan of DROP TABLE, DROP INDEX or TRUNCATE."""
     names = list(dict.fromkeys(command.names))
     if command.name == "TRUNCATE":
-        given = tuple(find_table(catalog, schema, name) for schema, name in names)
+        named = [find_table(catalog, schema, name) for schema, name in names]
+        if "ONLY" in command.options and any(table.partition_key is not None for table in named):
+            raise SqlError(
+                "42809",
+                "cannot truncate only a partitioned table",
+                hint="Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.",
+            )
+        given = tuple({table.id: table for table in read_tables(catalog, named)}.values())
         chosen = truncated(catalog, given, cascade="CASCADE" in command.options)
         also = [notice(f'truncate cascades to table "{one.name}"') for one in chosen[len(given) :]]
         return with_remarks(TruncatePlan(chosen, restart="RESTART IDENTITY" in command.options), also)
@@ -253,6 +263,7 @@ def drop(command: Command, catalog: Catalog) -> Plan:
             if not existing:
                 raise SqlError("42P01", f'table "{name}" does not exist', table=name) from error
             remarks.append(absent_relation(catalog, "table", schema, name))
+    tables = list({table.id: table for table in read_tables(catalog, tables)}.values())
     reasons: list[str] = []
     objects: tuple[CatalogObject, ...] = ()
     if catalog.objects and tables:
@@ -293,7 +304,21 @@ def _indexes(
             raise _required(name, table)
         if index.unique:
             refuse_index(catalog, table, index)
+        if index.parent:
+            raise _part_of(catalog, table, index)
         yield table, index
+        yield from parts_of_index(catalog, table, index)
+
+
+def _part_of(catalog: Catalog, table: Table, index: Index) -> SqlError:
+    """A partition's part of an index goes with the index."""
+    assert table.bound is not None
+    whole = next(one for one in catalog.tables[table.bound.parent].indexes if one.id == index.parent)
+    return SqlError(
+        "2BP01",
+        f"cannot drop index {index.name} because index {whole.name} requires it",
+        hint=f"You can drop index {whole.name} instead.",
+    )
 
 
 def _required(name: str, table: Table) -> SqlError:

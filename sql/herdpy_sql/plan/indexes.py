@@ -8,7 +8,7 @@ only the rows of a condition is a way to rows where the statement has that condi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import expressions as exp
 
@@ -26,6 +26,7 @@ from herdpy_sql.execute.define import CreateIndexPlan, duplicate
 from herdpy_sql.expr import Params, bind, coerce, rebuild, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Between, ColumnRef, Comparison, Const, In, IsNull, Like
 from herdpy_sql.expr.scope import Scope
+from herdpy_sql.partition_map import parts_of_index, read_tables
 from herdpy_sql.plan.create_table import check_storage_parameter, check_storage_parameters, only, ordered
 from herdpy_sql.plan.names import FreshNames, absent_relation, checked_name, taken, with_remarks
 from herdpy_sql.plan.own import own
@@ -159,10 +160,22 @@ def _over(item: TableRelation, position: int) -> Expr:
 
 def implies(item: TableRelation, index: Index, conditions: Sequence[Expr]) -> bool:
     """Whether the rows that satisfy ``conditions`` are all in a partial index; true of any other index."""
+    return all(any(_says(one, want) for one in conditions) for want in _predicate(item, index))
+
+
+def implied(item: TableRelation, index: Index, conditions: Sequence[Expr]) -> frozenset[int]:
+    """The numbers of the conditions that hold for every row of a partial index."""
+    said = _predicate(item, index)
+    if not said:
+        return frozenset()
+    return frozenset(n for n, one in enumerate(conditions) if any(_says(want, one) for want in said))
+
+
+def _predicate(item: TableRelation, index: Index) -> list[Expr]:
+    """What is true of every row of a partial index; nothing of any other index."""
     if index.predicate is None:
-        return True
-    wanted = substituted(split_conjuncts(_over(item, index.predicate)), [item])
-    return all(any(_says(one, want) for one in conditions) for want in wanted)
+        return []
+    return substituted(split_conjuncts(_over(item, index.predicate)), [item])
 
 
 def _says(given: Expr, wanted: Expr) -> bool:
@@ -217,8 +230,18 @@ _OPERATOR_CLASSES = frozenset({"text_pattern_ops", "varchar_pattern_ops", "bpcha
 """Text is ordered by code point, as these have it."""
 
 
-def create_index(tree: exp.Create, catalog: Catalog) -> Plan:
-    """The plan of CREATE INDEX. SqlError 42703, 42P07, 42P17, 0A000 and others."""
+class Followed(Protocol):
+    """What plans an index on a partitioned table and each of its partitions."""
+
+    def __call__(self, change: TableChange, catalog: Catalog, *, concurrently: bool) -> Plan:
+        """The plan of a change that makes it on the partitioned table."""
+
+
+def create_index(tree: exp.Create, catalog: Catalog, followed: Followed) -> Plan:
+    """The plan of CREATE INDEX; ``followed`` has that of one on a partitioned table.
+
+    SqlError 42703, 42P07, 42P17, 0A000 and others.
+    """
     only(tree, {"this", "kind", "exists", "unique", "concurrently"}, "CREATE INDEX")
     node = tree.this
     if not isinstance(node, exp.Index):
@@ -247,6 +270,11 @@ def create_index(tree: exp.Create, catalog: Catalog) -> Plan:
         name = FreshNames(table.name, catalog, table.schema).new(names, "idx")
     unique = bool(tree.args.get("unique"))
     index = Index(0, name, table.id, tuple(parts), unique, predicate=predicate)
+    if table.partition_key is not None:
+        change.fresh.append(index)
+        return followed(change, catalog, concurrently=concurrently)
+    if change.table is not table and table.bound is not None:
+        raise SqlError("0A000", "indexes on expressions or some rows of a partition alone are not supported")
     if change.table is table:
         return CreateIndexPlan(table, index, concurrently=concurrently)
     change.fresh.append(index)
@@ -353,14 +381,18 @@ def reindex(command: Command, catalog: Catalog) -> Plan:
     if command.argument == "INDEX":
         (named,) = command.names
         table, index = _find_index(catalog, *named)
-        return ReindexPlan(((table, index),) if index is not None else ())
+        if index is None:
+            return ReindexPlan(())
+        return ReindexPlan(parts_of_index(catalog, table, index) or ((table, index),))
     if command.argument == "TABLE":
         (named,) = command.names
         tables = [find_table(catalog, *named)]
     else:
         wanted = command.names[0][1] if command.argument == "SCHEMA" else None
         tables = [one for one in own_tables(catalog) if wanted is None or one.schema == wanted]
-    return ReindexPlan(tuple((table, index) for table in tables for index in table.indexes))
+    kept = [table for table in read_tables(catalog, tables) if table.partition_key is None]
+    found = {index.id: (table, index) for table in kept for index in table.indexes}
+    return ReindexPlan(tuple(found.values()))
 
 
 def cluster(command: Command, catalog: Catalog) -> Plan:

@@ -40,6 +40,7 @@ from herdpy_sql.expr import Params, columns_used, compile_expr, is_volatile, spl
 from herdpy_sql.expr.binding import typed_as
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.expr.scope import Scope
+from herdpy_sql.node_names import clause_refusal
 from herdpy_sql.plan.assignment import (
     assigned,
     assignments,
@@ -83,7 +84,7 @@ def bind_insert(
     """
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
-            raise SqlError("0A000", f"INSERT: {key.upper()} is not supported")
+            raise clause_refusal(tree, key)
     if tree.args.get("expression") is None and not tree.args.get("default"):
         raise SqlError("42601", "syntax error at end of input")
     table = checked_by_view(table_of(catalog, tree.this), tree)
@@ -237,7 +238,9 @@ class _Values:
         plan = change.query(outputs, self.refusal.reason)
         made = [from_columns(table, one, plan.columns or (), change.params) for one in places]
         assert isinstance(change.tree, exp.Insert)
-        return _select_plan(change.tree, table, self._targets, plan, FromOneRow(tuple(made)), change)
+        return _select_plan(
+            change.tree, table, self._targets, plan, FromOneRow(tuple(made)), settings, change
+        )
 
     def own_makers(self) -> tuple[Maker, ...]:
         """What makes the rows, if own plans compute all of it."""
@@ -337,7 +340,7 @@ def _from_query(
     if len(columns) < len(targets) and isinstance(tree.this, exp.Schema):
         raise SqlError("42601", "INSERT has more target columns than expressions")
     convert = from_columns(table, list(enumerate(targets[: len(columns)])), columns, params)
-    return _select_plan(tree, table, targets, plan, convert)
+    return _select_plan(tree, table, targets, plan, convert, settings)
 
 
 def _with(tree: exp.Insert, source: exp.Expression) -> exp.Expression:
@@ -394,10 +397,14 @@ def _select_plan(
     targets: Sequence[int],
     plan: Plan,
     convert: FromQuery | FromOneRow,
+    settings: PlanSettings,
     change: PlannedChange | None = None,
 ) -> Plan | Refusal:
     """The plan with what is common to all that insert the rows of a query; ``change`` has trees of values."""
-    params = Params(plan.param_types)
+    if change is not None:
+        params = change.params
+    else:
+        params = settings.knowing(plan.param_types, tree.args["expression"], tree.args.get("with_")).params()
     conflict = _conflict(tree, table, targets, params)
     returning = bind_returning(tree, table, params)
     if isinstance(returning, Refusal):
@@ -436,7 +443,7 @@ def bind_conflict(node: exp.OnConflict, table: Table, alias: str, params: Params
     """
     for key, value in node.args.items():
         if value and key not in _ON_CONFLICT_CLAUSES:
-            raise SqlError("0A000", f"ON CONFLICT: {key.rstrip('_').upper()} is not supported")
+            raise clause_refusal(node, key)
     arbiters = _arbiters(node, table)
     updates = str(node.args.get("action")).upper() == "DO UPDATE"
     if not updates:
@@ -447,7 +454,7 @@ def bind_conflict(node: exp.OnConflict, table: Table, alias: str, params: Params
             "ON CONFLICT DO UPDATE requires inference specification or constraint name",
             hint="For example, ON CONFLICT (column_name).",
         )
-    scope = Scope()
+    scope = Scope(volatile=True)
     scope.add_table(alias, table)
     scope.add_table("excluded", table)
     assign = own_assign(table, assignments(node, table), scope, params)

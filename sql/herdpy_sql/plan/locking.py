@@ -7,7 +7,6 @@ locks within a statement is made a WITH query, which is carried out before what 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import expressions as exp
@@ -157,7 +156,8 @@ def locking_query(
         asked.set("offset", None)
     locked, wanted = _with_columns(asked, items, locks)
     types = [*(targets or ()), *(None for _ in wanted)] if targets else None
-    query = columnar_select(asked, catalog, replace(settings, param_types=params.types), reason, types)
+    settings = settings.knowing(params.types, tree.args.get("limit"), tree.args.get("offset"))
+    query = columnar_select(asked, catalog, settings, reason, types)
     width = len(query.columns or ()) - len(wanted)
     return LockingQuery(
         query,

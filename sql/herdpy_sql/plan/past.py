@@ -41,7 +41,7 @@ def check(tree: exp.Expression) -> None:
     if query.find(exp.Lock) is not None:
         raise SqlError("0A000", "FOR UPDATE and FOR SHARE are not allowed with AS OF SYSTEM TIME")
     if takes_from_sequences(tree):
-        raise SqlError("25006", "a query AS OF SYSTEM TIME cannot call nextval, setval or currval")
+        raise SqlError("25006", "a query AS OF SYSTEM TIME cannot call nextval, setval, currval or pg_notify")
     for name in ("conflict", "returning"):
         part = tree.args.get(name)
         if part is not None and part.find(exp.Query) is not None:

@@ -24,12 +24,17 @@ _COLUMN = re.compile(
 )
 _RELATION = re.compile(r'relation "(?:(?P<table>[^"]+)\.)?(?P<name>[^"]+)" does not exist')
 _QUALIFIER = re.compile(r'FROM-clause entry for table "(?P<name>[^"]+)"')
-_FUNCTION = re.compile(r"function (?P<name>[^(]+)\(.*\) does not exist")
-_STATES = frozenset({"42703", "42702", "42803", "42P01", "42883"})
+_FUNCTION = re.compile(
+    r"function (?P<name>[^(]+)\(.*\) does not exist"
+    r"|(?:[\w /-]+ \()?function (?P<absent>\w+)\)? is not supported"
+)
+_STATES = frozenset({"42703", "42702", "42803", "42P01", "42883", "0A000"})
 
 
 def place(error: SqlError, statement: Statement) -> None:
     """Give an error that is about a name its position, where it is found."""
+    if error.position is None and error.sqlstate == "42601":
+        _place_syntax_error(error, statement)
     if error.position is not None or error.sqlstate not in _STATES:
         return
     try:
@@ -43,11 +48,25 @@ def place(error: SqlError, statement: Statement) -> None:
         error.position = statement.position(min(starts))
 
 
+_NEAR = re.compile(r'syntax error at or near "(?P<near>.+)"\Z', re.DOTALL)
+
+
+def _place_syntax_error(error: SqlError, statement: Statement) -> None:
+    """Give a syntax error its position: at the end, or where the text stands that it names, if only there."""
+    if error.message == "syntax error at end of input":
+        error.position = statement.position(len(statement.clean))
+    elif found := _NEAR.match(error.message):
+        near = re.escape(found["near"])
+        places = [one.start() for one in re.finditer(rf"(?<!\w){near}(?!\w)", statement.clean)]
+        if len(places) == 1:
+            error.position = statement.position(places[0])
+
+
 def _starts(message: str, tree: exp.Expression) -> Iterator[int | None]:
     """The places of what the message names."""
     if found := _FUNCTION.match(message):
         for call in tree.find_all(exp.Func):
-            if _name(call) == found["name"]:
+            if _name(call) in {found["name"], found["absent"]}:
                 yield call.meta.get("start")
     elif found := _QUALIFIER.search(message):
         for column in tree.find_all(exp.Column):

@@ -20,7 +20,17 @@ from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.parse.role_commands import RightCommand
-from herdpy_sql.plan import change, create_table, insert, objects, past, sequences, type_names, views
+from herdpy_sql.plan import (
+    change,
+    create_table,
+    insert,
+    objects,
+    partitions,
+    past,
+    sequences,
+    type_names,
+    views,
+)
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.columnar import PlannedQuery, bound_select
 from herdpy_sql.plan.commands import Explain, command_plan, request_plan, vacuum_plan
@@ -67,6 +77,9 @@ def _alter_table(command: Command, catalog: Catalog) -> Plan:
     (name,) = command.names
     found = catalog.find(*name)
     (action, *more) = command.actions
+    of_partitions = partitions.alter(command, catalog)
+    if of_partitions is not None:
+        return of_partitions
     done = _DONE_TO_RELATIONS.get(action.kind)
     if not isinstance(found, CatalogObject) or done is None or more:
         return plan_alter(command, catalog)
@@ -147,7 +160,12 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
         if (asked := request_plan(tree)) is not None:
             return asked
         return query_plan(tree, catalog, settings)
-    raise SqlError("0A000", f"{type(tree).__name__.upper()} is not supported")
+    at_end = statement.clean.upper() == statement.keyword
+    raise (
+        SqlError("42601", "syntax error at end of input")
+        if at_end
+        else SqlError("0A000", f"{statement.keyword} is not supported")
+    )
 
 
 def _reading_past(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
@@ -214,9 +232,11 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
 def _create(tree: exp.Create, catalog: Catalog, settings: PlanSettings) -> Plan:
     """The plan of CREATE INDEX, CREATE TABLE and CREATE TABLE AS."""
     if str(tree.args.get("kind")).upper() == "INDEX":
-        return create_index(tree, catalog)
+        return create_index(tree, catalog, partitions.followed_index)
     if tree.args.get("expression") is not None:
         return create_table_as(tree, catalog, lambda query: query_plan(query, catalog, settings))
+    if partitions.makes_partition(tree):
+        return partitions.create_partition(tree, catalog)
     return create_table.create_table(tree, catalog)
 
 
@@ -366,8 +386,8 @@ def query_plan(
             raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
         return of_system
     bound = PlannedQuery(tree, catalog, settings, targets)
-    refusal = Refusal("rows of WITH or RETURNING" if settings.given else "asked for")
-    if settings.engine != "columnar" and not settings.given:
+    refusal = Refusal("asked for")
+    if settings.engine != "columnar":
         found = own_select(tree, bound.query, catalog, bound.params, settings)
         if not isinstance(found, Refusal):
             return found

@@ -61,9 +61,16 @@ def bind_returning(
     node = tree.args.get("returning")
     if node is None:
         return Returning()
-    scope = Scope(clause="RETURNING")
+    scope = Scope()
     scope.add_table(alias or target_name(tree, table), table)
-    outputs = bind_outputs(node.expressions, scope, params)
+    return returning_over(node.expressions, scope, params)
+
+
+def returning_over(nodes: Sequence[exp.Expression], scope: Scope, params: Params) -> Returning | Refusal:
+    """RETURNING over a row of what ``scope`` has: a physical row of the target, and the columns of other
+    relations behind it. Or why own plans do not compute it."""
+    scope.clause = "RETURNING"
+    outputs = bind_outputs(nodes, scope, params)
     if isinstance(outputs, Refusal):
         return outputs
     return Returning(output_columns(outputs, scope), project([expr for _, expr in outputs]), outputs)

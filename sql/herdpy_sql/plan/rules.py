@@ -244,6 +244,8 @@ def bind_foreign_key(
     """
     options = node.meta.get(OPTIONS) or ReferenceOptions()
     parent = _parent(child, node, catalog)
+    if child.is_routed or parent.is_routed:
+        raise SqlError("0A000", "foreign keys to or from partitioned tables and partitions are not supported")
     here = _positions(child, columns)
     there = _referenced(parent, node)
     if unique_access(parent, there) is None:

@@ -77,7 +77,10 @@ def table_of(catalog: Catalog, node: exp.Expression | None) -> Table:
     if node.args.get("catalog"):
         raise SqlError("0A000", "cross-database references are not implemented")
     database = node.args.get("db")
-    return find_table(catalog, name_of(database) if database else None, name_of(node.this))
+    found = find_table(catalog, name_of(database) if database else None, name_of(node.this))
+    if node.args.get("only") and found.partition_key is not None:
+        raise SqlError("0A000", "ONLY of a partitioned table is not supported", table=found.name)
+    return found
 
 
 def own_tables(catalog: Catalog) -> list[Table]:

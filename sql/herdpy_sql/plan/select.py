@@ -26,10 +26,12 @@ from herdpy_sql.expr import Params, rebuild, split_conjuncts
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.aggregates import AGGREGATES
 from herdpy_sql.expr.nodes import Case, ColumnRef, Const, foreign_reason
+from herdpy_sql.node_names import NODES
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
 from herdpy_sql.plan.own import Refusal, refusal_of
+from herdpy_sql.plan.relations import relation_of
 from herdpy_sql.plan.steps import OwnQuery, StepPlanner
 from herdpy_sql.types import BIGINT
 
@@ -51,14 +53,14 @@ def own_select(
 ) -> Plan | Refusal:
     """The own plan of a query, or why there is none; ``tree`` is what it was bound from."""
     if not isinstance(tree, exp.Select) or not isinstance(bound, q.Select):
-        return Refusal("VALUES" if isinstance(tree, exp.Values) else type(tree).__name__)
+        return Refusal(NODES.get(type(tree), "a subquery"))
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
             return Refusal(key.rstrip("_").upper())
     if not tree.expressions:
         return Refusal("an empty SELECT list")
     query = OwnQuery()
-    if reason := _take_from(query, bound.source):
+    if reason := take_from(query, bound.source, settings):
         return Refusal(reason)
     query.where += split_conjuncts(bound.where)
     query.outputs = bound.outputs
@@ -87,13 +89,18 @@ def _key_expr(key: q.Key, outputs: Sequence[q.Output]) -> Expr:
     return key.expr
 
 
-def _take_from(query: OwnQuery, source: Sequence[q.Item]) -> str:
+def take_from(query: OwnQuery, source: Sequence[q.Item], settings: PlanSettings) -> str:
     """Take the tables of FROM and the conditions that join them; why that is not ours, or nothing."""
     outer_seen = False
     for side, item, conditions in _joins(source):
-        if not isinstance(item, q.TableScan):
+        in_memory = relation_of(item, settings.given)
+        if in_memory is not None:
+            relation = in_memory.item
+        elif isinstance(item, q.TableScan):
+            relation = item.relation
+        else:
             return "a nested join" if isinstance(item, q.Joined) else "a subquery or function in FROM"
-        if item.sample is not None:
+        if isinstance(item, q.TableScan) and item.sample is not None:
             return "sample in FROM"
         if side not in ("", "LEFT"):
             return f"{side} JOIN"
@@ -101,11 +108,13 @@ def _take_from(query: OwnQuery, source: Sequence[q.Item]) -> str:
             return "an inner join after a left join"
         outer_seen = bool(side)
         parts = [part for one in conditions for part in split_conjuncts(one)]
+        if in_memory is not None:
+            query.relations[relation.name] = in_memory
         if side:
-            query.joins[item.relation.name] = parts
+            query.joins[relation.name] = parts
         else:
             query.where += parts
-        query.items.append(item.relation)
+        query.items.append(relation)
     return f"more than {MAX_TABLES} tables" if len(query.items) > MAX_TABLES else ""
 
 

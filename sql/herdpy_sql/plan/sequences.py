@@ -18,7 +18,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.execute.insert import datum_rows
-from herdpy_sql.expr.calls import SEQUENCE_FUNCTIONS
+from herdpy_sql.expr.calls import SEQUENCE_FUNCTIONS, sequence_result
+from herdpy_sql.expr.nodes import TAKING
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
@@ -286,7 +287,7 @@ def takes_from_sequences(tree: exp.Expression) -> bool:
 def settle_calls(tree: exp.Expression, catalog: Catalog) -> None:
     """Have the functions name their sequences by plain texts: no regclass, no pg_get_serial_sequence."""
     for call in tree.find_all(exp.Anonymous):
-        if not _is_call(call) or not call.expressions:
+        if not _is_call(call) or not call.expressions or str(call.this).lower() == "pg_notify":
             continue
         name = call.expressions[0]
         if is_regclass(name):
@@ -335,7 +336,7 @@ class SequenceSelect(Plan):
         self.source = query.source
         self.param_types = query.param_types
         self.engine = query.engine
-        self.read_only = not any(item.call in {"nextval", "setval"} for item in items)
+        self.read_only = not any(item.call in TAKING for item in items)
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         found = self.query.run(view, params, clock, source)
@@ -351,7 +352,7 @@ class SequenceSelect(Plan):
             args = row[item.first : item.first + item.count]
             if item.call is None:
                 values += args
-            elif None in args:
+            elif None in args and item.call != "pg_notify":
                 values.append(None)
             elif item.call == "setval" and item.count == 2:
                 values.append(clock.sequences.setval(*args, True))  # type: ignore[union-attr, arg-type, call-arg]
@@ -390,7 +391,7 @@ def sequence_select(tree: exp.Expression, planned: Callable[[exp.Expression], Pl
         if len(inner.expressions) not in {len(one) for one in SEQUENCE_FUNCTIONS[call]}:
             raise SqlError("42883", f"function {call} does not exist with {len(inner.expressions)} arguments")
         for place, arg in enumerate(inner.expressions):
-            kind = ("text", "bigint", "boolean")[place]
+            kind = "text" if call == "pg_notify" else ("text", "bigint", "boolean")[place]
             outputs.append(exp.Cast(this=arg, to=exp.DataType.build(kind, dialect="postgres")))
     if not outputs:
         outputs = [exp.Literal.number(1)]
@@ -400,7 +401,9 @@ def sequence_select(tree: exp.Expression, planned: Callable[[exp.Expression], Pl
     query = planned(tree)
     given = query.columns or ()
     columns = tuple(
-        given[item.first] if name is None else OutputColumn(name, BIGINT)
+        given[item.first]
+        if item.call is None
+        else OutputColumn(name or item.call, sequence_result(item.call))
         for item, name in zip(items, names, strict=True)
     )
     return SequenceSelect(query, tuple(items), columns)

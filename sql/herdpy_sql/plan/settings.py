@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from sqlglot import expressions as exp
+
 from herdpy_sql.expr import Params
+from herdpy_sql.types import UNKNOWN, Base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sqlglot import expressions as exp
-
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.columnar.given import Given
     from herdpy_sql.execute.base import Plan
+    from herdpy_sql.given import Given
     from herdpy_sql.types import SqlType
 
     SystemQuery = Callable[
@@ -86,3 +87,16 @@ class PlanSettings:
     def params(self) -> Params:
         """A fresh collector of parameters' types."""
         return Params(self.param_types)
+
+    def knowing(self, types: Sequence[SqlType], *trees: exp.Expression | None) -> PlanSettings:
+        """These settings for what is planned next, after ``trees`` have given their parameters ``types``.
+
+        Where no place has decided, ``types`` has TEXT: of a parameter that is in none of the trees, this says
+        nothing, so what comes next decides.
+        """
+        within = {int(one.name) for tree in trees if tree is not None for one in tree.find_all(exp.Parameter)}
+        found = list(self.param_types) + [UNKNOWN] * (len(types) - len(self.param_types))
+        for number, one in enumerate(types, 1):
+            if number in within and found[number - 1].base is Base.UNKNOWN:
+                found[number - 1] = one
+        return replace(self, param_types=tuple(found))

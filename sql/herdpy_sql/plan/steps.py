@@ -7,13 +7,14 @@ narrow rows that the steps really decode, and gives the plan that ``execute`` ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.locking import LockingSelect
 from herdpy_sql.execute.query import JoinedRows, JoinStep, PointSelect, SelectPlan, SortKey
-from herdpy_sql.execute.sources import KeyGet
+from herdpy_sql.execute.relations import column_picker
+from herdpy_sql.execute.sources import IndexScan, KeyGet
 from herdpy_sql.expr import Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.compile import order_of
 from herdpy_sql.expr.nodes import And, ColumnRef
@@ -26,10 +27,12 @@ from herdpy_sql.plan.access import (
     PathReach,
     WantedOrder,
     choose,
+    spread_out,
 )
 from herdpy_sql.plan.clauses import project
 from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.own import Refusal
+from herdpy_sql.plan.relations import access_to
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base, need_ordering
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Compiled, Plan
     from herdpy_sql.execute.locking import RowLock
     from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.plan.relations import MemoryRelation
     from herdpy_sql.plan.settings import PlanSettings
 
 
@@ -57,6 +61,7 @@ class OwnQuery:
     limit: Expr | None = None
     offset: Expr | None = None
     locking: dict[str, RowLock] = field(default_factory=dict)
+    relations: dict[str, MemoryRelation] = field(default_factory=dict)  # those in memory, by alias
 
 
 class StepPlanner:
@@ -156,6 +161,7 @@ class StepPlanner:
         query = self.query
         if (
             not isinstance(step.source, KeyGet)
+            or step.source.table.partition_key is not None
             or step.condition is not None
             or sort
             or query.limit is not None
@@ -163,7 +169,8 @@ class StepPlanner:
             or query.locking
         ):
             return None
-        wide = {place: number for number, place in self.places.items()}
+        base = query.items[0].base
+        wide = {place: number - base for number, place in self.places.items()}
         positions = [wide[expr.index] for expr in exprs if isinstance(expr, ColumnRef)]
         decode = step.source.table.row_codec.decoder(positions)
         return PointSelect(step.source, columns, tuple(self.params.types), decode)
@@ -206,7 +213,8 @@ class StepPlanner:
             pool = _without(pool, conditions)
             if first:
                 ordered = access.ordered and (not query.order or bool(self._wanted(item)))
-                self.reach = access.reach
+                # What is in memory is no more than a statement before has read, or a client has sent.
+                self.reach = PathReach.SOME if item.name in query.relations else access.reach
             elif access.reach > PathReach.SOME:
                 self.bounded = False
             steps.append(self._step(item, access, conditions))
@@ -246,18 +254,25 @@ class StepPlanner:
         return found
 
     def _access(self, item: TableRelation, conditions: Sequence[Expr], *, first: bool) -> AccessPath:
+        relation = self.query.relations.get(item.name)
+        if relation is not None:
+            return access_to(relation, conditions, self.seen.__contains__, self.narrow)
         wanted = self._wanted(item) if first else []
         statistics = statistics_of(self.catalog, item.table)
         self.settled = self.settled and statistics is not None and statistics.rows >= SETTLED_ROWS
-        return choose(
+        known = self.seen.__contains__
+        found = choose(
             item,
             conditions,
-            self.seen.__contains__,
+            known,
             self.narrow,
             wanted,
             limited=self.query.limit is not None,
             forced_scan=self.settings.scan_only,
             statistics=statistics,
+        )
+        return spread_out(
+            found, item, conditions, known, self.narrow, self.catalog, in_order=found.ordered and bool(wanted)
         )
 
     def _step(
@@ -269,14 +284,25 @@ class StepPlanner:
         left: bool = False,
         after: Sequence[Expr] = (),
     ) -> JoinStep:
-        used = sorted(column for column in self.needed if item.base <= column < item.end)
         rest = [one for number, one in enumerate(conditions) if number not in access.used]
+        needed = self.needed
+        if len(self.query.items) == 1:  # what the access has served is not looked at again
+            exprs = [one.expr for one in self.query.outputs] + [expr for expr, _, _ in self.query.order]
+            needed = {column.index for expr in (*exprs, *rest) for column in columns_used(expr)}
+        used = sorted(column for column in needed if item.base <= column < item.end)
         for column in used:
             self.places[column] = len(self.places)
         self.seen.update(range(item.base, item.end))
+        positions = [column - item.base for column in used]
+        in_memory = item.name in self.query.relations
+        source = access.source
+        if isinstance(source, IndexScan) and not used and not self.query.locking:
+            source = replace(source, keys_only=True)
         return JoinStep(
-            source=access.source,
-            decode=item.table.row_codec.decoder([column - item.base for column in used]),
+            source=source,
+            decode=column_picker(positions)
+            if in_memory or not positions
+            else item.table.row_codec.decoder(positions),
             condition=self.compile_all(rest),
             condition_text=" AND ".join(map(expr_text, rest)),
             left=left,

@@ -33,6 +33,8 @@ class _Writer:
                 return f"{table}.{name}" if self.qualified and table else name
             case e.Const():
                 return constant_text(expr)
+            case e.SubqueryValues():
+                return "rows of subquery"
             case e.Elements(number=number):
                 return f"${number}[]"
             case e.Param(number=number):

@@ -1,6 +1,6 @@
 """WITH queries that change data: every statement of the whole planned by itself, to be run one after another.
 
-Each WITH query becomes a stage, whose rows those behind it read by name (``columnar.given``), and the
+Each WITH query becomes a stage, whose rows those behind it read by name (``given``), and the
 statement itself is the last stage. What SELECTs in WITH say is asked for once, if anybody reads it; what
 changes data is always carried out.
 """
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.bind.with_queries import in_order
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import Stage, StagedPlan
-from herdpy_sql.expr import Params
 from herdpy_sql.expr.scope import not_allowed
+from herdpy_sql.given import given
 from herdpy_sql.plan.returning import target_name
 from herdpy_sql.plan.rules import TOOLS
 from herdpy_sql.plan.scope import name_of, quoted, table_of
-from herdpy_sql.types import UNKNOWN, Base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.plan.settings import PlanSettings
-    from herdpy_sql.types import SqlType
 
     Planner = Callable[[exp.Expression, PlanSettings], Plan]
 
@@ -70,9 +69,7 @@ def bind_returning_apart(
 
 def _bind_apart(
     tree: exp.Expression, catalog: Catalog, settings: PlanSettings, planner: Planner
-) -> StagedPlan:
-    from herdpy_sql.columnar.given import given
-
+) -> tuple[StagedPlan, PlanSettings]:
     table = table_of(catalog, tree.this)
     changed = tree.copy()
     changed.set("returning", exp.Returning(expressions=[exp.Star()]))
@@ -86,35 +83,24 @@ def _bind_apart(
     )
     if tree.args.get("with_") is not None:
         select.set("with_", tree.args["with_"].copy())
-    known = _types([plan], settings.param_types)
-    asked = planner(
-        select, replace(settings, param_types=known, given={**settings.given, _RETURNED: relation})
-    )
+    settings = settings.knowing(plan.param_types, changed)
+    asked = planner(select, replace(settings, given={**settings.given, _RETURNED: relation}))
+    settings = settings.knowing(asked.param_types, select)
     stages = (Stage("", plan, relation, True), Stage("", asked, None, False))
-    types = Params(_types([asked], known)).types
-    return StagedPlan(stages, types, TOOLS if catalog.referencing else None, plan.tag)
+    tools = TOOLS if catalog.referencing else None
+    return StagedPlan(stages, settings.params().types, tools, plan.tag), settings
 
 
-def _settled(bind: Callable[[PlanSettings], StagedPlan], settings: PlanSettings) -> StagedPlan:
-    """What ``bind`` gives when every parameter has its type: it may come from a place behind its first."""
-    types = settings.param_types
+def _settled(bind: Callable[[PlanSettings], tuple[StagedPlan, PlanSettings]], settings: PlanSettings) -> Plan:
+    """What ``bind`` gives when every parameter has its type: it may come from a place behind its first.
+
+    ``bind`` gives the settings with the types that it has found, too.
+    """
     while True:
-        plan = bind(replace(settings, param_types=types))
-        found = _types([stage.plan for stage in plan.stages], types)
-        if found == types:
+        plan, found = bind(settings)
+        if found.param_types == settings.param_types:
             return plan
-        types = found
-
-
-def _types(plans: Sequence[Plan], known: Sequence[SqlType]) -> tuple[SqlType, ...]:
-    """A type for each parameter: the first that any plan has found."""
-    count = max([len(known), *(len(plan.param_types) for plan in plans)])
-    lists = [known, *(plan.param_types for plan in plans)]
-    found = []
-    for i in range(count):
-        said = [one[i] for one in lists if i < len(one) and one[i].base is not Base.UNKNOWN]
-        found.append(said[0] if said else UNKNOWN)
-    return tuple(found)
+        settings = replace(settings, param_types=found.param_types)
 
 
 def _bind(
@@ -122,10 +108,7 @@ def _bind(
     catalog: Catalog,
     settings: PlanSettings,
     planner: Planner,
-) -> StagedPlan:
-    from herdpy_sql.bind.with_queries import in_order
-    from herdpy_sql.columnar.given import given
-
+) -> tuple[StagedPlan, PlanSettings]:
     last = tree.copy()
     with_ = last.args["with_"]
     last.set("with_", None)
@@ -155,11 +138,12 @@ def _bind(
             relation = given(nth, name, plan.columns, listed)
             settings = replace(settings, given={**settings.given, name: relation})
         stages.append(Stage(name, plan, relation, changes))
-        settings = replace(settings, param_types=_types([plan], settings.param_types))
+        settings = settings.knowing(plan.param_types, cte)
     plan = planner(last, settings)
     stages.append(Stage("", plan, None, isinstance(last, CHANGES)))
-    types = Params(_types([plan], settings.param_types)).types
-    return StagedPlan(tuple(stages), types, TOOLS if catalog.referencing else None)
+    settings = settings.knowing(plan.param_types, last)
+    tools = TOOLS if catalog.referencing else None
+    return StagedPlan(tuple(stages), settings.params().types, tools), settings
 
 
 def _alone(cte: exp.Expression, *, recursive: bool) -> exp.Expression:

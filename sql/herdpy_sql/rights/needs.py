@@ -91,6 +91,9 @@ def needs_of_create(tree: exp.Expression, catalog: Catalog) -> Iterator[Need]:
         yield Need(DATABASE, "T")
     else:
         yield from _creates(catalog, _schema(target), name_of(target.this))
+    whole = tree.find(exp.PartitionedOfProperty)
+    if whole is not None and isinstance(whole.this, exp.Table):
+        yield from _owned(((_schema(whole.this), name_of(whole.this.this)),), catalog)
     for reference in tree.find_all(exp.Reference):
         node = reference.this.this if isinstance(reference.this, exp.Schema) else reference.this
         if isinstance(node, exp.Table) and name_of(node.this) != name_of(target.this):
@@ -126,6 +129,8 @@ def _of_actions(command: Command, catalog: Catalog) -> Iterator[Need]:
     for action in command.actions:
         if action.kind == "SET SCHEMA":
             yield from schema_needs(catalog, action.name, "C")
+        if action.kind == "ATTACH PARTITION":
+            yield from _owned(((action.using or None, action.name),), catalog)
         for schema, name in _references(action.text):
             if name not in {one for _schema, one in command.names}:
                 yield from _referred(catalog, schema, name)

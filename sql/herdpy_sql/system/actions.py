@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.bytes_and_hashes import hashtext
-from herdpy_sql.library.catalog_functions import ACTIONS
+from herdpy_sql.library.catalog_functions import ACTIONS, TRANSACTION_NUMBERS
 from herdpy_sql.system import advisory
 from herdpy_sql.system.contents import oid_of_database, role_oid
 from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
@@ -76,6 +76,8 @@ def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) 
         call = advisory.advisory_call(action.name, given)
         answer = None if call is None else state.advise(call)
         return "" if call is not None and action.name not in advisory.ANSWERING else answer
+    if action.name in TRANSACTION_NUMBERS:
+        return state.transaction_number(assign=not action.name.endswith("_if_assigned"))
     if action.name == "pg_stat_reset":
         state.reset_counts()
         return ""

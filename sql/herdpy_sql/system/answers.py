@@ -144,7 +144,7 @@ class CatalogAnswers:
         if kind == "comment":
             return self._comment(*key)
         rest = kind.removeprefix("pretty ")
-        if rest not in ("constraint", "view", "index", "role", "serial"):
+        if rest not in ("constraint", "view", "index", "role", "serial", "partkey"):
             return None
         if rest == "index" and len(key) == 1:
             key = (*key, 0)
@@ -208,6 +208,29 @@ class CatalogAnswers:
         """See ``CatalogContext``."""
         found = self._known("sequence").get((oid,))
         return found[0] if found is not None and found[1] else None
+
+    def partition_ancestors(self, oid: int) -> Sequence[str]:
+        """See ``CatalogContext``."""
+        found, known = [], self._known("parent")
+        at: int | None = oid
+        while at is not None and (at,) in known:
+            found.append(self._regclass(at))
+            (at,) = known[at,]
+        return found
+
+    def partition_tree(self, oid: int) -> Sequence[tuple[str, str | None, bool, int]]:
+        """See ``CatalogContext``."""
+        known = self._known("parent")
+        if (oid,) not in known:
+            return []
+        (parent,) = known[oid,]
+        below = sorted(child for (child,), (above,) in known.items() if above == oid)
+        root = self._regclass(oid)
+        top = (root, None if parent is None else self._regclass(parent), parent is not None, 0)
+        return [top, *((self._regclass(child), root, True, 1) for child in below)]
+
+    def _regclass(self, oid: int) -> str:
+        return self.reg(Base.REGCLASS, oid) or without_name(oid)
 
     def privileges(self, items: Sequence[str | None]) -> list[tuple[int, int, str, bool]]:
         """See ``CatalogContext``."""

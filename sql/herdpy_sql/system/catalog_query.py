@@ -1,7 +1,7 @@
 """A query over the catalog that the columnar engine runs: system relations are relations in FROM.
 
 ``catalog_query`` gives each system relation of a statement to ``columnar.translate`` as one that is handed
-over with the query (``columnar.given``): its columns have PostgreSQL's types, and its rows are made when the
+over with the query (``given``): its columns have PostgreSQL's types, and its rows are made when the
 query runs. :meth:`CatalogQuery.begun` takes what the session's state says; ``run`` makes the rows from the
 catalog, in which the functions of the catalog look things up, too (``answers``). It does so in the process
 that has the state: the rows are few.
@@ -22,9 +22,9 @@ from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import translate
 from herdpy_sql.columnar.contexts import running
 from herdpy_sql.columnar.engine import Limits
-from herdpy_sql.columnar.given import Given
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.given import Given
 from herdpy_sql.library.catalog_functions import COUNTED, SIZES
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.plan import type_names

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.objects import SYSTEM, CatalogObject, CommentDefinition
+from herdpy_sql.partition_texts import bound_text
 from herdpy_sql.plan.views import view_text
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.rights.held import owner_of, subject_of
@@ -158,7 +159,7 @@ def _class(oid: int, name: str, schema: int, kind: str, **more: Any) -> dict[str
         "reltype": 0,
         "reloftype": 0,
         "relowner": OWNER_OID,
-        "relam": {"r": HEAP, "i": BTREE}.get(kind, 0),
+        "relam": {"r": HEAP, "i": BTREE, "I": BTREE}.get(kind, 0),
         "relfilenode": oid if kind != "v" else 0,
         "reltablespace": 0,
         "relpages": 0,
@@ -175,8 +176,9 @@ def _class(oid: int, name: str, schema: int, kind: str, **more: Any) -> dict[str
         "relrowsecurity": False,
         "relforcerowsecurity": False,
         "relispopulated": True,
-        "relreplident": "d" if kind == "r" else "n",
+        "relreplident": "d" if kind in ("r", "p") else "n",
         "relispartition": False,
+        "relpartbound": None,
         "relrewrite": 0,
         "relfrozenxid": 0,
         "relminmxid": 0,
@@ -200,11 +202,12 @@ def _builtin_classes() -> Rows:
 def _classes(context: Context) -> Rows:
     for table in tables(context.catalog):
         indexes = list(indexes_of(table))
+        whole, part = table.partition_key is not None, table.bound is not None
         yield _class(
             table_oid(table),
             table.name,
             schema_oid(context.catalog, table.schema),
-            "r",
+            "p" if whole else "r",
             **_owned(context, table),
             relpersistence="t" if table.schema.startswith("pg_temp_") else "p",
             relnatts=len(table.visible),
@@ -212,11 +215,22 @@ def _classes(context: Context) -> Rows:
             relhasindex=bool(indexes),
             relhastriggers=definitions.has_triggers(context.catalog, table),
             relreplident="f" if table.identity_full else "d",
+            relhassubclass=whole and table.id in context.catalog.partitions,
+            relispartition=part,
+            relpartbound=bound_text(table) if part else None,
         )
         for index in indexes:
             schema = schema_oid(context.catalog, table.schema)
             owner = owned_relation(context, table).oid
-            yield _class(index.oid, index.name, schema, "i", relnatts=len(index.parts), relowner=owner)
+            yield _class(
+                index.oid,
+                index.name,
+                schema,
+                "I" if whole else "i",
+                relnatts=len(index.parts),
+                relowner=owner,
+                relispartition=index.is_part,
+            )
     for one, _definition in sequences(context.catalog):
         schema = schema_oid(context.catalog, one.schema)
         yield _class(one.oid, one.name, schema, "S", relnatts=3, **_owned(context, one))

@@ -34,7 +34,11 @@ _STRING = re.compile(r"'(?:[^']|'')*'\Z")
 
 @dataclass(frozen=True, slots=True)
 class Relating:
-    """An index as the catalog shows it: the key of a table is one too."""
+    """An index as the catalog shows it: the key of a table is one too.
+
+    Attributes:
+        is_part: it is a partition's part of an index of the partitioned table.
+    """
 
     oid: int
     name: str
@@ -44,6 +48,7 @@ class Relating:
     primary: bool
     constraint: bool
     predicate: int | None = None
+    is_part: bool = False
 
 
 def table_oid(table: Table) -> int:
@@ -55,7 +60,16 @@ def indexes_of(table: Table) -> Iterator[Relating]:
     """The indexes of a table, its primary key first; a hidden key is not shown."""
     if not table.has_hidden_key:
         oid = _KEY + table.oid
-        yield Relating(oid, table.key_name, table, table.key, unique=True, primary=True, constraint=True)
+        yield Relating(
+            oid,
+            table.key_name,
+            table,
+            table.key,
+            unique=True,
+            primary=True,
+            constraint=True,
+            is_part=table.bound is not None,
+        )
     for index in table.indexes:
         yield _secondary(table, index)
 
@@ -71,6 +85,7 @@ def _secondary(table: Table, index: Index) -> Relating:
         primary=False,
         constraint=index.constraint,
         predicate=index.predicate,
+        is_part=bool(index.parent),
     )
 
 

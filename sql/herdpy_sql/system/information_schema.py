@@ -18,7 +18,8 @@ from herdpy_sql.system.ownership import owned_schema, users_relations
 from herdpy_sql.system.state import keys_of
 from herdpy_sql.system.types import by_oid, own_type, type_oid
 from herdpy_sql.system_relations import relations
-from herdpy_sql.types import Base
+from herdpy_sql.types import MOMENTS, Base, SqlType
+from herdpy_sql.values.precision import MAX_DIGITS
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
@@ -29,7 +30,6 @@ INFORMATION = "information_schema"
 _DIGITS = {"smallint": 16, "integer": 32, "bigint": 64}
 _BITS = {Base.SMALLINT: 16, Base.INTEGER: 32, Base.BIGINT: 64, Base.REAL: 24, Base.DOUBLE: 53}
 _WHOLE = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
-_TIMES = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 
 
 def _schema_of(sql_type: SqlType) -> str:
@@ -104,6 +104,21 @@ def _octets(sql_type: SqlType) -> int | None:
     return 4 * sql_type.length if sql_type.length is not None else _UNLIMITED_OCTETS
 
 
+def _digits_of_seconds(sql_type: SqlType) -> int | None:
+    if sql_type.base is Base.DATE:
+        return 0
+    if sql_type.base not in MOMENTS and sql_type.base is not Base.INTERVAL:
+        return None
+    return MAX_DIGITS if sql_type.precision is None else sql_type.precision
+
+
+def _interval_fields(sql_type: SqlType) -> str | None:
+    """As PostgreSQL's _pg_interval_type: ``DAY TO SECOND(3)``."""
+    if sql_type.base is not Base.INTERVAL or sql_type.length is None:
+        return None
+    return str(sql_type).partition(" ")[2].upper()
+
+
 @rows_of(INFORMATION, "columns")
 def _columns(context: Context) -> Rows:
     yield from _view_columns(context)
@@ -125,11 +140,8 @@ def _columns(context: Context) -> Rows:
                 "character_maximum_length": column.type.length if column.type.base in _STRINGS else None,
                 "character_octet_length": _octets(column.type),
                 **_numeric(column.type),
-                "datetime_precision": 6
-                if column.type.base in _TIMES
-                else 0
-                if column.type.base is Base.DATE
-                else None,
+                "datetime_precision": _digits_of_seconds(column.type),
+                "interval_type": _interval_fields(column.type),
                 "udt_catalog": database,
                 "udt_schema": _schema_of(column.type),
                 "udt_name": udt_name(column.type),

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from herdpy_sql.plan.views import view_text
 from herdpy_sql.quoting import quote_ident
-from herdpy_sql.system import classes, types
+from herdpy_sql.system import classes, partitions, types
 from herdpy_sql.system import herdpy_schema as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import information_schema as _information  # noqa: F401
 from herdpy_sql.system import replication as _replication  # noqa: F401
@@ -72,6 +72,8 @@ _LOOKUPS: dict[str, Callable[[Context], Iterable[tuple[Any, ...]]]] = {
     "role": lambda context: ((oid, name) for name, oid in context.role_oids().items()),
     "index": lambda context: classes.index_definitions(context.catalog),
     "type": types.shown_types,
+    "partkey": lambda context: partitions.key_definitions(context.catalog),
+    "parent": partitions.parents,
     "constraint": lambda context: classes.constraint_definitions(context.catalog),
 }
 
@@ -85,6 +87,8 @@ OF_CATALOG = frozenset(
         "comment",
         "index",
         "type",
+        "partkey",
+        "parent",
         "constraint",
     )
 )

@@ -79,7 +79,16 @@ def _roles(context: Context) -> Rows:
             "rolconnlimit": role.connection_limit,
             "rolvaliduntil": _moment(role.valid_until),
             "rolpassword": "********",
+            "rolconfig": None if role.settings is None else list(role.settings),
         }
+
+
+@rows_of("pg_catalog", "pg_db_role_setting")
+def _role_settings(context: Context) -> Rows:
+    ids = context.role_oids()
+    for role in context.state.roles():
+        if role.settings is not None:
+            yield {"setdatabase": 0, "setrole": ids[role.name], "setconfig": list(role.settings)}
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -100,6 +109,7 @@ def _users(context: Context) -> Rows:
                 "usebypassrls": role.bypasses_row_security,
                 "valuntil": _moment(role.valid_until),
                 "passwd": "********",
+                "useconfig": None if role.settings is None else list(role.settings),
             }
 
 
@@ -126,11 +136,18 @@ def _settings(context: Context) -> Rows:
             "short_desc": row.description,
             "context": row.context,
             "vartype": "string",
-            "source": "default" if row.value == row.default else "session",
+            "source": _source(row),
             "boot_val": row.default,
-            "reset_val": row.default,
+            "reset_val": row.default if row.of_role is None else row.of_role,
             "pending_restart": False,
         }
+
+
+def _source(row: SettingRow) -> str:
+    """Where the value comes from: "user" for the role's setting."""
+    if row.of_role is not None:
+        return "user" if row.value == row.of_role else "session"
+    return "default" if row.value == row.default else "session"
 
 
 @rows_of("pg_catalog", "pg_prepared_statements")

@@ -27,7 +27,10 @@ class RoleMember(NamedTuple):
 
 
 class RoleRow(NamedTuple):
-    """A role that may log in or own things; ``key`` stands for it among rights."""
+    """A role that may log in or own things; ``key`` stands for it among rights.
+
+    ``settings`` are "name=value", which its sessions begin with; None for none.
+    """
 
     name: str
     superuser: bool = True
@@ -41,12 +44,14 @@ class RoleRow(NamedTuple):
     connection_limit: int = -1
     valid_until: str | None = None
     memberships: tuple[RoleMember, ...] = ()
+    settings: tuple[str, ...] | None = None
 
 
 class SettingRow(NamedTuple):
     """A setting as ``pg_settings`` and SHOW ALL say it.
 
-    ``context`` says who may change it: "user", "superuser" or, for nobody, "internal".
+    ``context`` says who may change it: "user", "superuser" or, for nobody, "internal". ``of_role`` is what
+    the session has begun with by its role's settings; None where these have nothing of it.
     """
 
     name: str
@@ -54,6 +59,7 @@ class SettingRow(NamedTuple):
     description: str = ""
     default: str = ""
     context: str = "user"
+    of_role: str | None = None
 
 
 class TlsUse(NamedTuple):
@@ -170,6 +176,9 @@ class ServerState(Protocol):
     def advise(self, call: AdvisoryCall) -> bool | None:
         """Take or give back an advisory lock; what the function gives. MustWait; SqlError 40P01, 55P03."""
 
+    def transaction_number(self, *, assign: bool) -> int | None:
+        """The number of the session's transaction; None where it has none and is not to get one."""
+
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """Cancel what a session runs, or end the session; False when there is none of that number."""
 
@@ -236,6 +245,10 @@ class LocalState:
         """Nobody else would want it."""
         return True if call.tries or (call.unlocks and call.key is not None) else None
 
+    def transaction_number(self, *, assign: bool) -> int | None:
+        """Always the same."""
+        return 1000 if assign else None
+
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """There is nobody."""
         return False
@@ -262,6 +275,8 @@ class FrozenState(LocalState):
         self._facts = {name: list(state.facts(name)) for name in wanted}
         self.wal_lsn = getattr(state, "wal_lsn", None)
         self.replay_lsn = getattr(state, "replay_lsn", None)
+        self.channels: tuple[str, ...] = getattr(state, "channels", ())
+        self.notification_queue_usage: float = getattr(state, "notification_queue_usage", 0.0)
         own = next((one for one in self._activity if one.pid == state.pid), None)
         self.client_address = own.client_address if own is not None else None
         self.client_port = own.client_port if own is not None else None

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import CommentDefinition, SequenceDefinition
+from herdpy_sql.partition_texts import partitions_hint
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.sequences import NEXTVAL
 from herdpy_sql.system.definitions import constraint_text, foreign_key_text, indexes_of
@@ -48,8 +50,14 @@ def table_text(catalog: Catalog, table: Table, schema: str, name: str) -> TableT
     """The statements that make ``table`` again as ``schema``.``name``.
 
     Where that is another name than the table has, keys, indexes and sequences get the names that they have
-    without one being said: the old ones may be taken.
+    without one being said: the old ones may be taken. SqlError 0A000 for a partitioned table.
     """
+    if table.partition_key is not None:
+        raise SqlError(
+            "0A000",
+            f'"{table.name}" is a partitioned table: its rows are in its partitions',
+            hint=partitions_hint(catalog, table),
+        )
     return _TableWriter(catalog, table, replace(table, schema=schema, name=name)).written()
 
 

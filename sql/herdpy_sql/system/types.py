@@ -161,6 +161,8 @@ def format_type(oid: int | None, modifier: int | None) -> str | None:
     if oid in _PRECISIONS:
         first, _, rest = shown.partition(" ")
         return f"{first}({modifier}) {rest}".rstrip()
+    if oid == t.INTERVAL.oid:
+        return t.interval_of_typmod(modifier) or shown
     return shown
 
 

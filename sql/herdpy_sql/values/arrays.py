@@ -14,6 +14,10 @@ from herdpy.codec.kinds import MAX_DIMENSIONS, mapped, shaped, sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
 
+_ELEMENT = r'(?:"[^"\\]*+"|[^{}",\\\s]++)'
+_FLAT = re.compile(rf"\{{{_ELEMENT}(?:,{_ELEMENT})*+\}}")
+"""The common text of an array of one dimension: no escapes, no spaces but in quotes."""
+_PARTS = re.compile(r'"([^"\\]*)"|([^{}",\\\s]+)')
 RAGGED = "multidimensional arrays must have array expressions with matching dimensions"
 _SPACE = " \t\n\r\v\f"
 _PLAIN = re.compile(r'[^{}",\\\s]+\Z')
@@ -27,6 +31,8 @@ def split_array(text: str) -> tuple[str | None, ...]:
     SqlError 22P02 for what is no array, 54000 for too many dimensions, 0A000 for indexes that do not begin
     at 1, 2202E for bounds that cannot be.
     """
+    if _FLAT.fullmatch(text) is not None:
+        return tuple([_flat_element(*one) for one in _PARTS.findall(text)])
     wanted, body = None, text.strip(_SPACE)
     bounds = _BOUNDS.match(text)
     if bounds:
@@ -43,6 +49,10 @@ def split_array(text: str) -> tuple[str | None, ...]:
     if wanted is not None and wanted != sizes:
         raise _malformed(text, "Specified array dimensions do not match array contents.")
     return shaped(found, sizes)
+
+
+def _flat_element(quoted: str, plain: str) -> str | None:
+    return quoted if not plain else None if plain.upper() == "NULL" else plain
 
 
 def _declared_sizes(bounds: str) -> tuple[int, ...]:

@@ -16,7 +16,9 @@ from typing import Any
 
 from herdpy.codec.kinds import MAX_INTERVAL_US, Interval, plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.form import Bytes, DuckForms, TypeForms, always, mismatch, wrong_length
+from herdpy_sql.types import INTERVAL_FIELDS, SqlType
+from herdpy_sql.values.form import Bytes, DuckForms, Reader, TypeForms, always, mismatch, wrong_length
+from herdpy_sql.values.precision import fitted, last_field
 from herdpy_sql.values.strings import check_text
 
 DAY_US = 86_400_000_000
@@ -328,7 +330,7 @@ def _quotient(value: int, by: int) -> int:
     return abs(value) // by * (1 if value >= 0 else -1)
 
 
-def _take(value: object) -> Any:
+def _take(value: object, read: Reader = parse_interval) -> Any:
     if value is None:
         return None
     if isinstance(value, Interval):
@@ -337,8 +339,33 @@ def _take(value: object) -> Any:
     if isinstance(value, dt.timedelta):
         return checked(0, value.days, value.seconds * 1_000_000 + value.microseconds)
     if isinstance(value, str):
-        return parse_interval(check_text(value))
+        return read(check_text(value))
     raise mismatch(value, "interval")
+
+
+_LAST_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:\d+\.?\d*|\.\d+)\s*\Z", re.ASCII)
+_OF_MINUTES = re.compile(r"((?:.*\s)?)([+-]?)(\d+:\d+(?:\.\d*)?)\s*\Z", re.ASCII | re.DOTALL)
+
+
+def _reader(sql_type: SqlType) -> Reader:
+    """What reads an INTERVAL's text: its fields say what a number without a unit counts."""
+    last = last_field(sql_type)
+    if not last:
+        return fitted(parse_interval)(sql_type)
+    of_minutes = sql_type.length == INTERVAL_FIELDS["minute to second"]
+
+    def read(text: str) -> Interval:
+        if _LAST_NUMBER.search(text):
+            return parse_interval(f"{text} {last}")
+        found = _OF_MINUTES.match(text) if of_minutes else None
+        return parse_interval(text if found is None else f"{found[1]}{found[2]}00:{found[3]}")
+
+    return fitted(read)(sql_type)
+
+
+def _taker(sql_type: SqlType) -> Reader:
+    read = _reader(sql_type)
+    return fitted(lambda value: _take(value, read))(sql_type)
 
 
 def _give(value: Interval | None) -> object:
@@ -372,11 +399,11 @@ def interval_constant(value: Interval) -> str:
 _FORM = struct.Struct("!qii")
 FORMS: TypeForms = TypeForms(
     write=always(interval_text),
-    read=always(parse_interval),
-    take=always(_take),
+    read=_reader,
+    take=_taker,
     give=always(_give),
     pack=always(lambda value: _FORM.pack(value[2], value[1], value[0])),
-    unpack=always(_unpack),
+    unpack=fitted(_unpack),
     duck=DuckForms(
         "INTERVAL",
         text="pg_intervaltext({})",

@@ -36,6 +36,7 @@ from herdpy_sql.values.form import (
     lossy,
     mismatch,
 )
+from herdpy_sql.values.precision import fitted
 from herdpy_sql.values.string_columns import (
     cast_to_text,
     is_from,
@@ -635,11 +636,11 @@ TIME_FORMS: TypeForms = TypeForms(
         take=_take_without_zone,
     ),
     write=always(time_text),
-    read=always(parse_time),
-    take=always(_take_time),
+    read=fitted(parse_time),
+    take=fitted(_take_time),
     give=always(_give_time),
     pack=always(_MICROSECONDS.pack),
-    unpack=always(fixed_reader(_MICROSECONDS, _unpack_time)),
+    unpack=fitted(fixed_reader(_MICROSECONDS, _unpack_time)),
     duck=DuckForms(
         "TIME",
         "pg_time",
@@ -661,11 +662,11 @@ def _timestamp_forms(
     macro = name.lower()
     return TypeForms(
         write=always(write),
-        read=always(read),
-        take=always(take),
+        read=fitted(read),
+        take=fitted(take),
         give=always(give),
         pack=always(_pack_timestamp),
-        unpack=always(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
+        unpack=fitted(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
         duck=DuckForms(
             name,
             f"pg_{macro}",

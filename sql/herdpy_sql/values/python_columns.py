@@ -25,6 +25,7 @@ from herdpy.codec.arrow import (
 )
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.forms import FORMS, input_converter, output_converter
+from herdpy_sql.values.precision import fit_column
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 Column = Sequence[object]
@@ -64,6 +65,8 @@ def _at_once(values: Column, sql_type: SqlType) -> Array | None:
         made = columns.take(values, arrow_type(sql_type.field, sql_type.precision))
     except (ValueError, TypeError, OverflowError):
         return None
+    if sql_type.is_rounded_time:
+        return fit_column(made, sql_type)
     is_long = sql_type.length is not None and (pc.max(pc.utf8_length(made)).as_py() or 0) > sql_type.length
     return None if is_long else made
 

@@ -20,6 +20,7 @@ from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.forms import from_text, input_converter, to_text
 from herdpy_sql.values.json_texts import parse_json
 from herdpy_sql.values.label_columns import check_places, places_of, values_changed
+from herdpy_sql.values.precision import fit_column
 from herdpy_sql.values.strings import limit_text
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
@@ -57,7 +58,7 @@ def values_of_texts(array: Array, sql_type: SqlType) -> Array:
 def kept_texts(array: Array, sql_type: SqlType) -> Array:
     """Values, conformed to their column, in the one form that it keeps: text cut to its length, and such.
 
-    Every replica makes the same of a load's rows by this. SqlError 22001, 22003, 22P02.
+    Every replica makes the same of a load's rows by this. SqlError 22001, 22003, 22008, 22P02.
     """
     if sql_type.base is Base.ARRAY:
         inner = sql_type.element_type
@@ -69,6 +70,8 @@ def kept_texts(array: Array, sql_type: SqlType) -> Array:
         if length is None or not pc.any(pc.greater(pc.utf8_length(array), length)).as_py():
             return array
         return pa.array(_by_row(array, lambda text: limit_text(text, sql_type)), array.type)
+    if sql_type.is_rounded_time:
+        return fit_column(array, sql_type)
     if _is_rewritten(sql_type):
         read, write = from_text(sql_type), to_text(sql_type)
         return pa.array(_by_row(array, lambda text: write(read(text))), array.type)
@@ -77,7 +80,11 @@ def kept_texts(array: Array, sql_type: SqlType) -> Array:
 
 def _is_rewritten(sql_type: SqlType) -> bool:
     is_rounded = sql_type.base is Base.NUMERIC and sql_type.precision is not None
-    return sql_type.base in _LENGTHS | _CANONICAL or (is_rounded and sql_type.kind is Kind.DECIMAL)
+    return (
+        sql_type.base in _LENGTHS | _CANONICAL
+        or sql_type.is_rounded_time
+        or (is_rounded and sql_type.kind is Kind.DECIMAL)
+    )
 
 
 def check_values(array: Array, sql_type: SqlType) -> None:

@@ -195,7 +195,7 @@ RECORD_FORMS: TypeForms = TypeForms(
     take=always(take_text),
     pack=always(str.encode),
     unpack=always(text_of),
-    duck=DuckForms("VARCHAR[]", text="('(' || array_to_string({}, ',') || ')')", constant=quote, called=True),
+    duck=DuckForms("VARCHAR[]", text="pg_record({})", constant=quote, called=True),
 )
 """Only as text: in DuckDB a row is the list of its fields' texts."""
 UNKNOWN_FORMS: TypeForms = TypeForms(

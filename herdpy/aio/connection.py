@@ -18,7 +18,7 @@ from herdpy.aio.worker import END, Calls
 from herdpy.dbapi import arrow
 from herdpy.dbapi.connection import Connection, Cursor, ServerCursor, Stream
 from herdpy.dbapi.errors import ErrorClasses
-from herdpy.dbapi.link import Notice, NoticeHandler, TransactionStatus
+from herdpy.dbapi.link import Notice, NoticeHandler, Notification, TransactionStatus
 from herdpy.dbapi.server_cursor import ITER_SIZE
 from herdpy.dbapi.types import Column, R, RowFactory
 
@@ -479,6 +479,18 @@ class AsyncConnection(ErrorClasses, Generic[R]):
     def remove_notice_handler(self, handler: NoticeHandler) -> None:
         """Do not call ``handler`` any more. ValueError when it was not added."""
         self._calls.notices.remove(handler)
+
+    async def notifies(
+        self, timeout_s: float | None = None, stop_after: int | None = None
+    ) -> AsyncIterator[Notification]:
+        """The notifications (LISTEN) that come, as they come. Arguments and errors as of the blocking one.
+
+        Other tasks may use the connection meanwhile, and wait for half a second at most.
+        """
+        heard = self._calls.connection.notifies_in_slices(timeout_s, stop_after)
+        while (found := await self._calls.run(next, heard, END, stops=False)) is not END:
+            if found is not None:
+                yield found
 
     @property
     def notices(self) -> list[Notice]:

@@ -28,7 +28,7 @@ from herdpy.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
-from herdpy.dbapi.link import Notice, TransactionStatus
+from herdpy.dbapi.link import Notice, Notification, TransactionStatus
 from herdpy.dbapi.retry import run_transaction
 from herdpy.dbapi.types import (
     BINARY,
@@ -129,6 +129,7 @@ __all__ = [
     "Jsonb",
     "NotSupportedError",
     "Notice",
+    "Notification",
     "OperationalError",
     "ProgrammingError",
     "ServerCursor",

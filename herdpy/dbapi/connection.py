@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 import warnings
 from collections.abc import Iterator
 from types import TracebackType
@@ -19,6 +20,7 @@ from herdpy.dbapi.link import (
     Link,
     Notice,
     NoticeHandler,
+    Notification,
     SharedLink,
     TransactionStatus,
     abandon,
@@ -63,6 +65,7 @@ class ConnectionInfo:
 
 T = TypeVar("T")
 
+_SLICE_S = 0.5
 _numbers = itertools.count(1)  # of streams
 
 
@@ -320,6 +323,41 @@ class Connection(ErrorClasses, Generic[R]):
     def remove_notice_handler(self, handler: NoticeHandler) -> None:
         """Do not call ``handler`` any more. ValueError when it was not added."""
         self.shared_link.notices.remove(handler)
+
+    def notifies(
+        self, timeout_s: float | None = None, stop_after: int | None = None
+    ) -> Iterator[Notification]:
+        """The notifications (LISTEN) that come, as they come; one may wait for them in a loop of its own.
+
+        Other threads may use the connection meanwhile, and wait for half a second at most.
+
+        Args:
+            timeout_s: end after so long; 0: give those that are there. None: never.
+            stop_after: end after so many notifications. None: never.
+
+        Raises:
+            OperationalError: 53400, too many waited, and were lost; or the connection was lost.
+        """
+        return (found for found in self.notifies_in_slices(timeout_s, stop_after) if found is not None)
+
+    def notifies_in_slices(
+        self, timeout_s: float | None, stop_after: int | None
+    ) -> Iterator[Notification | None]:
+        """As :meth:`notifies`, with None whenever half a second or less has passed without one."""
+        shared = self.shared_link
+        count = 0
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while stop_after is None or count < stop_after:
+            left_s = _SLICE_S if until_s is None else max(until_s - time.monotonic(), 0.0)
+            with shared.lock:
+                found = shared.link.take_notification(min(left_s, _SLICE_S))
+            if found is not None:
+                count += 1
+                yield found
+            elif until_s is not None and time.monotonic() >= until_s:
+                return
+            else:
+                yield None
 
     @property
     def notices(self) -> list[Notice]:

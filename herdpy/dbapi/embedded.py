@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from herdpy.dbapi import link
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
-from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
+from herdpy.dbapi.link import ArrowResult, Notice, Notification, StatementResult, TransactionStatus
 from herdpy.distribution import install_line, missing_package
 from herdpy.imports import importing
 
@@ -83,6 +84,8 @@ class EmbeddedLink:
         session.autocommit = autocommit
         session.streams_cursors = True
         self.said: list[Any] = session.notices
+        self._has_notifications = threading.Event()
+        session.on_notification = self._has_notifications.set
 
     @property
     def autocommit(self) -> bool:
@@ -187,6 +190,27 @@ class EmbeddedLink:
         found = [Notice(one.severity, one.sqlstate, one.message, one.detail, one.hint) for one in self.said]
         self.said.clear()
         return found
+
+    def take_notification(self, timeout_s: float) -> Notification | None:
+        """The next notification; None when none has come within ``timeout_s``, or perhaps earlier."""
+        found = self._next_notification()
+        if found is None and self._has_notifications.wait(timeout_s):
+            self._has_notifications.clear()
+            found = self._next_notification()
+        return found
+
+    def _next_notification(self) -> Notification | None:
+        async def take() -> Notification | None:  # in the engine's turn
+            session = self.session
+            if session.channels is None or session.transaction is not None:
+                return None
+            found = session.channels.take()
+            return None if found is None else Notification(found.channel, found.payload, found.pid)
+
+        try:
+            return self._run(take())
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
 
     def cancel(self) -> None:
         """End the running statement, from another thread."""

@@ -59,6 +59,25 @@ class Notice:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What a session hears that listens.
+
+    Attributes:
+        channel, payload: as NOTIFY had them.
+        pid: the process id of the session that sent it.
+        missed: True: it is no notification. The connection listens at another server, or in another session,
+            from now on, and may have missed what was committed meanwhile: look at the tables. Its other
+            attributes are empty.
+    """
+
+    channel: str
+    payload: str
+    pid: int
+    missed: bool = False
+
+
+MISSED = Notification("", "", 0, missed=True)
 NoticeHandler = Callable[[Notice], object]
 
 
@@ -194,6 +213,12 @@ class Link(Protocol):
     def take_notices(self) -> list[Notice]:
         """Empty ``said``; what of it the session wants to hear."""
 
+    def take_notification(self, timeout_s: float) -> Notification | None:
+        """The next notification; None when none has come within ``timeout_s``, or perhaps earlier.
+
+        Within a transaction none comes.
+        """
+
     def cancel(self) -> None:
         """End the running statement, from another thread."""
 
@@ -241,7 +266,7 @@ class BrokenLink:
         raise InterfaceError(self._reason, sqlstate=self._sqlstate)
 
     execute = execute_script = execute_many = ingest = commit = rollback = cancel = refuse
-    limited = close_cursor = execute_arrow = refuse
+    limited = close_cursor = execute_arrow = take_notification = refuse
 
     def take_notices(self) -> list[Notice]:
         """None."""

@@ -347,12 +347,7 @@ def remote_options(
     made: dict[str, Any] = {f"{name}_s": left.pop(name) for name in _SECONDS if name in left}
     settings = {setting: left.pop(name) for name, setting in SETTINGS.items() if name in left}
     if left.get("target") == "follower":
-        level = settings.setdefault("herdpy.read_level", "bounded")
-        if level == "linearizable":
-            raise InterfaceError(
-                "option read_level: a server that follows does not answer at read level linearizable",
-                hint="Choose bounded, at_lsn or any.",
-            )
+        settings.setdefault("herdpy.read_level", "bounded")
     made["libpq"] = {name: left.pop(name) for name in sorted(_LIBPQ & left.keys())}
     made["database"] = _tablespace(server, left.pop("tablespace", None))
     return RemoteOptions(

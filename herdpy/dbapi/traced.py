@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from herdpy._version import __version__
 from herdpy.dbapi.errors import Error, InterfaceError
-from herdpy.dbapi.link import Link, Notice, StatementResult, TransactionStatus
+from herdpy.dbapi.link import Link, Notice, Notification, StatementResult, TransactionStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,6 +183,10 @@ class TracedLink:
     def take_notices(self) -> list[Notice]:
         """See Link."""
         return self.traced.take_notices()
+
+    def take_notification(self, timeout_s: float) -> Notification | None:
+        """See Link."""
+        return self.traced.take_notification(timeout_s)
 
     def cancel(self) -> None:
         """See Link."""

@@ -8,8 +8,9 @@ port of PostgreSQL's protocol, too (``subscription``), and they are taken there 
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
@@ -19,7 +20,14 @@ from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress, RemoteError
 from herdpy.rpc.positions import lsn_of
-from herdpy.rpc.subscription import subscribed
+from herdpy.rpc.read_index import (
+    FIRST_BYTE,
+    ReadIndex,
+    ReadIndexAsker,
+    encode_question,
+    is_read_index,
+)
+from herdpy.rpc.subscription import AtOnce, subscribed
 
 _NUMBERS = struct.Struct(">qqq")
 _MESSAGE = struct.Struct(">qqqI")
@@ -84,12 +92,17 @@ def _damaged() -> RemoteError:
 
 
 async def lac_reports(
-    place: GrpcAddress, tablespace: str, log_id: str, sql: tuple[str, int] | None = None
+    place: GrpcAddress,
+    tablespace: str,
+    log_id: str,
+    sql: tuple[str, int] | None = None,
+    asker: ReadIndexAsker | None = None,
 ) -> AsyncGenerator[LacReport, None]:
     """The reports of the node there, as they come; they end when it leads no more.
 
     Args:
         sql: host and port where the node speaks PostgreSQL's protocol; None: that is not known.
+        asker: may ask there for read indexes; the answers come between the reports.
 
     Raises:
         RemoteError: it cannot be reached or does not lead; DATA_LOSS: a report is damaged, or of a log with
@@ -104,11 +117,48 @@ async def lac_reports(
                 confirmed = answer.confirmed
                 report = LacReport(answer.epoch, lsn_of(confirmed))
                 yield report.checked(answer.crc32c, log_id)
+                if asker is not None and (sql is None or not answer.answers):
+                    asker.connected(None)
                 if answer.ticket and sql is not None:
-                    async with aclosing(subscribed(*sql, answer.ticket, place.tls_context())) as messages:
-                        async for message in messages:
-                            yield LacReport.decode(message, log_id)
+                    begin = partial(_begin, asker if answer.answers else None)
+                    at_once = None if asker is None else AtOnce(FIRST_BYTE, partial(_take, asker, log_id))
+                    stream_there = subscribed(*sql, answer.ticket, place.tls_context(), begin, at_once)
+                    async with aclosing(_reports_of(stream_there, log_id, asker)) as reports:
+                        async for one in reports:
+                            yield one
         except grpc.aio.AioRpcError as error:
             raise RemoteError.of(error) from error
         finally:
             stream.cancel()
+
+
+def _begin(asker: ReadIndexAsker | None, send: Callable[[bytes], object]) -> None:
+    """The connection is there: questions may be sent on it."""
+    if asker is not None:
+        asker.connected(lambda number: send(encode_question(number)))
+
+
+def _take(asker: ReadIndexAsker, log_id: str, message: bytes) -> bool:
+    """Give an answer to the asker when it arrives; a damaged one ends the stream in its turn."""
+    try:
+        index = ReadIndex.decode(message, log_id)
+    except RemoteError:
+        return False
+    asker.answered(index)
+    return True
+
+
+async def _reports_of(
+    messages: AsyncGenerator[bytes, None], log_id: str, asker: ReadIndexAsker | None
+) -> AsyncGenerator[LacReport, None]:
+    """The reports among the messages of a connection; the answers go to the asker."""
+    try:
+        async with aclosing(messages) as coming:
+            async for message in coming:
+                if asker is not None and is_read_index(message):
+                    asker.answered(ReadIndex.decode(message, log_id))
+                else:
+                    yield LacReport.decode(message, log_id)
+    finally:
+        if asker is not None:
+            asker.disconnected()

@@ -432,6 +432,7 @@ class LacReport(_message.Message):
     CONFIRMED_FIELD_NUMBER: _builtins.int
     CRC32C_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """Of the leader's term."""
     crc32c: _builtins.int
@@ -441,6 +442,8 @@ class LacReport(_message.Message):
     PostgreSQL's protocol (docs/protocol.md) gets the messages that follow there, as long as that connection
     lives; they cost both sides less. Others get them here.
     """
+    answers: _builtins.bool
+    """That connection takes questions for read indexes, too."""
     @_builtins.property
     def confirmed(self) -> _common_pb2.Lsn:
         """Every entry up to this one is confirmed, whatever becomes of the leader."""
@@ -452,10 +455,11 @@ class LacReport(_message.Message):
         confirmed: _common_pb2.Lsn | None = ...,
         crc32c: _builtins.int = ...,
         ticket: _builtins.bytes = ...,
+        answers: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed", "crc32c", b"crc32c", "epoch", b"epoch", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "confirmed", b"confirmed", "crc32c", b"crc32c", "epoch", b"epoch", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

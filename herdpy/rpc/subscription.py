@@ -12,8 +12,9 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from collections.abc import AsyncGenerator
-from typing import cast
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import NamedTuple, cast
 
 SUBSCRIBE_CODE = 0x4844_0001
 """In the place of the protocol's version, of which no major one is that high."""
@@ -28,18 +29,38 @@ _CONNECT_S = 1.0
 """Less than a follower waits for a message: the call has them meanwhile."""
 
 
+class AtOnce(NamedTuple):
+    """Messages that are taken when they arrive.
+
+    Attributes:
+        first_byte: of their bodies.
+        take: takes one; False: it is left to the stream. It raises nothing.
+    """
+
+    first_byte: int
+    take: Callable[[bytes], bool]
+
+
 async def subscribed(
-    host: str, port: int, ticket: bytes, tls: ssl.SSLContext | None
+    host: str,
+    port: int,
+    ticket: bytes,
+    tls: ssl.SSLContext | None,
+    opened: Callable[[Callable[[bytes], object]], object] = lambda _send: None,
+    at_once: AtOnce | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The messages of a stream, until the connection ends; none when it cannot be taken there.
 
     Args:
         tls: what the connection is encrypted with; None: it is not.
+        opened: called when the stream is taken there, with what sends a message to the other side.
+        at_once: which messages are taken when they arrive, where none before them is left: the stream does
+            not have them then.
     """
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_CONNECT_S):
-            _, received = await loop.create_connection(_Received, host, port)
+            _, received = await loop.create_connection(partial(_Received, at_once), host, port)
     except OSError:  # TimeoutError among them
         return
     try:
@@ -49,6 +70,7 @@ async def subscribed(
                     await received.encrypt(tls, host)
                 received.send(_PACKET.pack(8 + len(ticket), SUBSCRIBE_CODE) + ticket)
                 await received.message()
+            opened(received.send_message)
             while True:
                 yield await received.message()
     finally:
@@ -61,7 +83,8 @@ class _Received(asyncio.Protocol):
     A stream's reader would do, for twice the work a message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: AtOnce | None) -> None:
+        self._at_once = at_once
         self._transport: asyncio.Transport | None = None
         self._data = bytearray()
         self._has_ended = self._is_paused = False
@@ -72,10 +95,24 @@ class _Received(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._data += data
+        if self._at_once is not None and not self._take_at_once(self._at_once):
+            return
         if len(self._data) > _ROOM_BYTES and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
         self._wake()
+
+    def _take_at_once(self, at_once: AtOnce) -> bool:
+        """Take what may be at the head of the buffer; whether anything is left."""
+        data, body = self._data, _HEAD.size
+        while len(data) > body:
+            kind, length = _HEAD.unpack_from(data)
+            if kind != b"d" or data[body] != at_once.first_byte or not 4 < length < len(data):
+                return True
+            if not at_once.take(bytes(data[body : length + 1])):
+                return True
+            del data[: length + 1]
+        return bool(data)
 
     def eof_received(self) -> None:
         self._has_ended = True
@@ -118,6 +155,11 @@ class _Received(asyncio.Protocol):
         """Send that."""
         assert self._transport is not None
         self._transport.write(data)
+
+    def send_message(self, body: bytes) -> None:
+        """Send that as CopyData, unless the connection has ended."""
+        if not self._has_ended:
+            self.send(_HEAD.pack(b"d", 4 + len(body)) + body)
 
     async def message(self) -> bytes:
         """The body of the next CopyData; OSError when something else comes, EOFError at the end."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 from asyncio.streams import FlowControlMixin
 from collections.abc import AsyncIterator
@@ -16,6 +17,8 @@ from contextlib import asynccontextmanager
 from herdpy import machine
 
 _FIRST_KILLED = "500"
+_LAST_KILLED = "-900"
+_FIRST_SERVED = -10
 
 
 def lower_priority(niceness: int) -> None:
@@ -23,6 +26,14 @@ def lower_priority(niceness: int) -> None:
     machine.lower_process(niceness)
     with contextlib.suppress(OSError):
         (machine.PROC / "self/oom_score_adj").write_text(_FIRST_KILLED)
+
+
+def stay_ready() -> None:
+    """Be the last that a machine without memory kills, and run first, as far as it grants that."""
+    with contextlib.suppress(OSError):
+        os.nice(_FIRST_SERVED)
+    with contextlib.suppress(OSError):
+        (machine.PROC / "self/oom_score_adj").write_text(_LAST_KILLED)
 
 
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]

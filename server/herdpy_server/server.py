@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import ssl
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from herdpy_server.backup.archiver import LogArchiver
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, listeners
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
 from herdpy_server.pgwire.context import PgContext
+from herdpy_server.pgwire.forwarding import NodeForwarding
 from herdpy_server.process.archive import archive_settings, backup_schedule
 from herdpy_server.process.front_ends import FrontEnd, GrpcFrontEnd, PostgresFrontEnd
 from herdpy_server.process.logs import Logs
@@ -64,6 +66,8 @@ _OTHER_DESCRIPTORS = 256
 _LAST_SPANS_S = 2.0
 """How long the end waits for the collector of traces."""
 _HOST = gethostname()
+_HAND_OVER_PATIENCE_S = 5.0
+"""How long sessions go on undisturbed while other nodes come to lead."""
 _LAST_ARCHIVE_S = 5.0
 """How long the end waits for the archive of what was written last."""
 _DESCRIPTORS_OF_A_WORKER = 6  # three, and there may be twice as many while clients do not read
@@ -114,6 +118,8 @@ class ServerProcess:
         """
         self._handle_signals()
         self._delay.start()
+        about = {"version": __version__, "pid": os.getpid(), "processor_s": _processor_s()}
+        logger.info("starting", extra=about)
         for warning in self._warnings:
             logger.warning("%s", warning)
         try:
@@ -209,20 +215,42 @@ class ServerProcess:
             cluster.tracer_of = self._tracing.of_tablespace
         cluster.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
         postgres = PostgresFrontEnd(config, member.node, RoleStore(LoggedRoles(cluster)))
+        postgres.server.context.forwarding = NodeForwarding(
+            member.id, cluster.secret, cluster.credentials.tls_context, cluster.leads
+        )
         registry = postgres.server.registry
         cluster.end_session = registry.end
         cluster.roles_changed = registry.roles_changed
         self.metrics.replicas = cluster.replicas
+        if cluster.supervision is not None and config.cluster.supervisor:
+            self.metrics.supervisor = cluster.supervision.supervisor
         self.status.checks["replicas"] = cluster.problem
         grpc_port = await self._serve(config, member.node, postgres)
         notify("STATUS=joining the cluster")
         http_port = self._page.port if config.http.enabled else None
         try:
-            await member.join(postgres.port, grpc_port, http_port)
+            # ZooKeeper may be waited for, which is given up when the server is to end.
+            await self._done_before(member.join(postgres.port, grpc_port, http_port), self._end)
         except (BookKeeperError, ClusterError) as error:
             raise ServerStartError(str(error)) from error
         cluster.refused.add_done_callback(self._refused)
         settle_interpreter()
+
+    async def _done_before(
+        self, work: Coroutine[Any, Any, None], event: asyncio.Event, patience_s: float | None = None
+    ) -> bool:
+        """Do what may take long until the event comes, or the time is over; whether it was done."""
+        task = asyncio.ensure_future(work)
+        over = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait({task, over}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            return task.done()
+        finally:
+            over.cancel()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def _refused(self, refusal: asyncio.Future[ClusterError]) -> None:
         if not refusal.cancelled():
@@ -277,17 +305,19 @@ class ServerProcess:
             places[f"{name}_port"] = front_end.port
         if self.config.http.enabled:
             places["http_port"] = self._page.port
-        logger.info("ready", extra=places)
+        logger.info("ready", extra=places | {"processor_s": _processor_s()})
         notify("READY=1", f"serving {self.config.data.directory}")
 
     async def _stop(self) -> None:
         self.status.phase = Phase.STOPPING
         notify("STOPPING=1")
+        graceful_until_s = time.monotonic() + self.config.shutdown.graceful_timeout_s
+        await self._hand_over()  # before sessions come to their end, which may take long
         front_ends, self._front_ends = self._front_ends, []
         self._page.make_console = None
         if self._console is not None:
             await self._console.close()
-        await asyncio.gather(*[self._close(one) for _name, one in front_ends])
+        await asyncio.gather(*[self._close(one, graceful_until_s) for _name, one in front_ends])
         publishing, self._publishing = self._publishing, None
         if publishing is not None:
             await publishing.close()
@@ -310,9 +340,17 @@ class ServerProcess:
             await asyncio.get_running_loop().run_in_executor(None, tracing.stop, _LAST_SPANS_S)
         logger.info("stopped")
 
-    async def _close(self, front_end: FrontEnd) -> None:
+    async def _hand_over(self) -> None:
+        """Have other nodes lead what this one leads, unless it shall be fast, or that takes too long."""
+        patience_s = min(_HAND_OVER_PATIENCE_S, self.config.shutdown.graceful_timeout_s)
+        if self._member is None or self._fast.is_set() or not patience_s:
+            return
+        if not await self._done_before(self._member.cluster.hand_over(), self._fast, patience_s):
+            logger.warning("not every leadership is handed over yet")
+
+    async def _close(self, front_end: FrontEnd, graceful_until_s: float) -> None:
         """Stop a front end: gracefully until that is over or shall be fast."""
-        patience = 0.0 if self._fast.is_set() else self.config.shutdown.graceful_timeout_s
+        patience = 0.0 if self._fast.is_set() else max(graceful_until_s - time.monotonic(), 0.0)
         graceful = asyncio.ensure_future(front_end.stop(patience))
         fast = asyncio.ensure_future(self._fast.wait())
         try:
@@ -452,6 +490,11 @@ def _log_recovery(database: ServedDatabase) -> None:
         )
     if database.rebuilt is not None:
         logger.warning("the store was rebuilt from the log: %s", database.rebuilt)
+
+
+def _processor_s() -> float:
+    """What this process has used of the processors so far."""
+    return round(time.process_time(), 3)
 
 
 def _raise_descriptor_limit(connections: int, workers: int) -> None:

@@ -250,6 +250,7 @@ class OpenDirectory:
                 directory, self.log, settings.column_cache_bytes, settings.column_segment_bytes
             )
             undo.callback(lambda: self.store.close())
+            self.store.level = directory.level_reader()
             self.host = TablespaceHost(
                 self.path,
                 settings,

@@ -16,7 +16,15 @@ pytestmark = pytest.mark.timeout(180)
 PAGE = Path(__file__).parents[2] / "docs" / "drivers.md"
 SERVERS = "db1:5432,db2:5432,db3:5432"
 ZOOKEEPER = "zk1:2181,zk2:2181,zk3:2181"
+FOLLOWER = "@db2:5432"
 KILLED = "# Here the server that leads is killed.\n"
+
+
+def follower_of(cluster):
+    """The address of a server that runs and does not lead."""
+    leader = cluster.await_leader()
+    running = [server for server in cluster.status().servers if server.pid is not None]
+    return next(f"127.0.0.1:{server.sql_port}" for server in running if server.id != leader)
 
 
 def test_examples_of_the_page(cluster):
@@ -38,6 +46,8 @@ def test_examples_of_the_page(cluster):
             if block.runs or block.language != "python":
                 continue
             text = block.text.replace(SERVERS, hosts).replace(ZOOKEEPER, cluster.zookeeper)
+            if FOLLOWER in text:
+                text = text.replace(FOLLOWER, f"@{follower_of(cluster)}")
             output = following.text if following is not None and following.language == "output" else None
             run_python(replace(block, text=text.replace(KILLED, "kill_the_leader()\n")), output, names, PAGE)
             ran += 1

@@ -14,7 +14,7 @@ def connected(server):
 @pytest.fixture
 def conn(server):
     with connected(server) as conn:
-        conn.execute("DROP TABLE IF EXISTS redefined")
+        conn.execute("DROP TABLE IF EXISTS redefined, redefined_too")
         make(conn, "TEXT")
         conn.commit()
         yield conn
@@ -62,3 +62,34 @@ def test_made_anew_by_another_fails_one_transaction_at_most(conn, server):
     conn.rollback()
     conn.execute("SELECT 1")
     assert read(conn) == 7
+
+
+def prepared(conn):
+    """The statements on the table that the driver has prepared in its session."""
+    named = "SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%%redefined'"
+    return [row[0] for row in conn.execute(named).fetchall()]
+
+
+def read_in_transactions(conn):
+    for _ in range(3):
+        with conn.transaction():
+            conn.execute("SELECT v FROM redefined")
+
+
+@pytest.mark.parametrize("last", ["commit", "rollback", "refused"])
+def test_statements_are_prepared_after_a_transaction_that_has_redefined(conn, last):
+    conn.autocommit = True
+    conn.execute("BEGIN")
+    conn.execute("CREATE TABLE redefined_too (id INT PRIMARY KEY)")
+    deferred = "REFERENCES redefined_too DEFERRABLE INITIALLY DEFERRED"
+    conn.execute(f"ALTER TABLE redefined_too ADD COLUMN needs INT {deferred}")
+    if last == "commit":
+        conn.commit()
+    elif last == "rollback":
+        conn.rollback()
+    else:
+        conn.execute("INSERT INTO redefined_too VALUES (1, 2)")
+        with pytest.raises(herdpy.IntegrityError):
+            conn.commit()
+    read_in_transactions(conn)
+    assert prepared(conn) == ["SELECT v FROM redefined"]

@@ -132,9 +132,15 @@ def test_when_the_follower_fails_another_one_answers(cluster, writer):
             cluster.start(name)
 
 
-def test_a_level_that_only_the_leader_serves_is_refused(cluster):
-    with pytest.raises(herdpy.InterfaceError):
-        herdpy.connect(cluster.url, target="follower", read_level="linearizable")
+def test_a_follower_serves_the_leaders_level(cluster, writer):
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", read_level="linearizable") as reader:
+        for _ in range(5):
+            writer.execute("INSERT INTO seen VALUES (1)")
+            assert (
+                reader.execute("SELECT count(*) FROM seen").fetchone()
+                == writer.execute("SELECT count(*) FROM seen").fetchone()
+            )
+        assert reader.execute("SHOW in_hot_standby").fetchone() == ("on",)
 
 
 def test_without_a_target_a_write_leads_to_the_leader(cluster, writer):

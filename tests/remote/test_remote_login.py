@@ -113,6 +113,30 @@ def test_a_server_that_falls_silent_is_lost_in_bounded_time(tmp_path, monkeypatc
         server.close()
 
 
+def test_after_a_server_fell_silent_the_one_that_leads_is_asked_first(tmp_path, server, monkeypatch):
+    monkeypatch.setattr(remote_wire, "PROBE_AFTER_S", 0.1)
+    began_with = []
+    begin = remote_search.Search.__init__
+
+    def noted(search, hosts, *args, **more):
+        began_with.append(hosts[0][1])
+        begin(search, hosts, *args, **more)
+
+    silent = RunningServer(tmp_path / "data").ready()
+    try:
+        url = f"herdpy://ann@127.0.0.1:{silent.port},127.0.0.1:{server.port}/test"
+        with herdpy.connect(url, autocommit=True) as conn:
+            conn.execute("SELECT 1")
+            monkeypatch.setattr(remote_search.Search, "__init__", noted)
+            silent.signal(signal.SIGSTOP)
+            assert conn.execute("SELECT 2").fetchone() == (2,)
+    finally:
+        silent.signal(signal.SIGCONT)
+        silent.close()
+    assert began_with[0] == silent.port  # is it alive?
+    assert began_with[-1] == server.port
+
+
 def test_a_statement_that_takes_long_is_waited_for(server, monkeypatch):
     monkeypatch.setattr(remote_wire, "PROBE_AFTER_S", 0.05)
     searches = []

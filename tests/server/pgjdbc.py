@@ -1,13 +1,11 @@
-"""pgjdbc: its jar, fetched once per machine with Maven, the program that uses it, and a door for it."""
+"""pgjdbc: the program that uses it, and a door for it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,52 +13,21 @@ from pathlib import Path
 import pytest
 
 from herdpy.testing.errors import MissingSoftwareError
-from herdpy.testing.java import cache_directory, java
+from herdpy.testing.java import java, pgjdbc_jars
 from tests.support.relay import Relay
 from tests.support.server_process import PATIENCE_S
 
 HERE = Path(__file__).parent / "java"
-VERSION = "42.7.4"
-_FETCH_TIMEOUT_S = 150.0
-
-
-def jars() -> Path:
-    """The directory of the driver's jars; skips the test where they cannot be fetched."""
-    home = cache_directory().parent / f"pgjdbc-{VERSION}"
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "jars.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (home / "jars").exists():
-            _fetch(home)
-    return home / "jars"
-
-
-def _fetch(home: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip("Maven, which fetches pgjdbc, is not installed")
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=home) as scratch:
-        shutil.copy(HERE / "pom.xml", scratch)
-        done = subprocess.run(
-            [
-                maven, "--quiet", "--batch-mode", "--file", f"{scratch}/pom.xml",
-                f"-Dpgjdbc.version={VERSION}", "dependency:copy-dependencies",
-                "-DincludeScope=runtime", f"-DoutputDirectory={scratch}/jars",
-            ],
-            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_S,
-        )  # fmt: skip
-        if done.returncode != 0:
-            pytest.skip(f"Maven cannot fetch pgjdbc: {(done.stdout + done.stderr).strip()[-300:]}")
-        (Path(scratch) / "jars").rename(home / "jars")
+_RUN_TIMEOUT_S = 150.0
 
 
 def run(port: int, database: str, classes: Path, *properties: str) -> list[str]:
     """What the program prints, run against a server; its classes are compiled into ``classes``."""
     try:
         virtual_machine = Path(java())
+        path = f"{pgjdbc_jars()}/*"
     except MissingSoftwareError as error:
         pytest.skip(str(error))
-    path = f"{jars()}/*"
     if not (classes / "PgJdbc.class").exists():
         compiler = shutil.which("javac") or str(virtual_machine.with_name("javac"))
         _checked([compiler, "-cp", path, "-d", str(classes), str(HERE / "PgJdbc.java")])
@@ -72,7 +39,7 @@ def run(port: int, database: str, classes: Path, *properties: str) -> list[str]:
 
 def _checked(command: list[str]) -> str:
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_FETCH_TIMEOUT_S
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_RUN_TIMEOUT_S
     )
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()

@@ -213,7 +213,7 @@ def test_systemd_calls_the_exposure_of_a_unit_ok(path):
 @NEEDS_SYSTEMD
 def test_systemd_sees_a_unit_that_is_wrong_or_open(tmp_path):
     copy = tmp_path / "herdpy.service"
-    copy.write_text(UNIT.read_text().replace("KillMode=mixed", "KillMode=sometimes"))
+    copy.write_text(UNIT.read_text().replace("KillMode=process", "KillMode=sometimes"))
     assert "sometimes" in analyzed("verify", "--man=no", copy).stderr
     copy.write_text("[Service]\nExecStart=/bin/true\n")
     assert analyzed("security", "--offline=yes", "--threshold=30", "--no-pager", copy).returncode != 0

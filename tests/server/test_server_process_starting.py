@@ -8,15 +8,18 @@ import os
 import signal
 import urllib.error
 import urllib.request
+from contextlib import closing
 
 import pytest
 
+from herdpy.testing.process import PortReservation
 from herdpy_server import server as server_module
 from herdpy_server.config import load
 from herdpy_server.http import Phase, ServerStatus
 from herdpy_server.process.logs import Logs
 from herdpy_server.server import ServerProcess
 from herdpy_server.serving import ServedDatabase
+from tests.support.server_process import RunningServer
 
 
 @pytest.fixture
@@ -85,6 +88,16 @@ def test_the_page_answers_and_a_signal_is_remembered(held_up, tmp_path, capfd):
         await (await ServedDatabase.open(tmp_path / "db")).close()  # 55006 if it had been left open
 
     asyncio.run(again())
+
+
+def test_a_server_that_waits_for_zookeeper_can_be_ended(tmp_path):
+    with closing(PortReservation()) as nobody:
+        where = f"cluster.zookeeper=127.0.0.1:{nobody.port}"
+        with closing(RunningServer(tmp_path / "d", "--set", where)) as server:
+            server.wait_for("no session with ZooKeeper yet")
+            assert not any(record["message"] == "ready" for record in server.records())
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(30) == 0  # long before it had to give up waiting
 
 
 def test_a_failing_check_makes_it_not_ready():

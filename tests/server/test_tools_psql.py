@@ -85,20 +85,73 @@ COPIED = """id,name,price
 """
 
 
-def test_a_script_prints_what_it_prints_of_postgres(
-    shared_server: RunningServer, postgres: str, tmp_path: Path
-) -> None:
+PARTITIONED = r"""
+CREATE SCHEMA old;
+CREATE TABLE event (id int, at timestamptz, kind text NOT NULL, CHECK (id > 0), PRIMARY KEY (at, id))
+  PARTITION BY RANGE (at);
+CREATE INDEX event_kind ON event (kind);
+CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM (MINVALUE) TO ('2026-01-01 00:00+00');
+CREATE TABLE old.event_2 PARTITION OF event
+  FOR VALUES FROM ('2026-01-01 00:00+00') TO ('2026-02-01 00:00+00');
+CREATE TABLE event_rest PARTITION OF event DEFAULT;
+CREATE TABLE place (country text, city text) PARTITION BY LIST (country);
+CREATE TABLE place_north PARTITION OF place FOR VALUES IN ('NO', 'SE', NULL);
+CREATE TABLE share (id bigint PRIMARY KEY) PARTITION BY HASH (id);
+CREATE TABLE share_0 PARTITION OF share FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+SET timezone = 'UTC';
+\d event
+\d event_1
+\d old.event_2
+\d event_rest
+\d place
+\d place_north
+\d share
+\d share_0
+\dt event*
+ALTER TABLE event DETACH PARTITION event_1;
+\d event
+\d event_1
+ALTER TABLE event ATTACH PARTITION event_1 FOR VALUES FROM (MINVALUE) TO ('2026-01-01 00:00+00');
+SELECT * FROM pg_partition_ancestors('event_1') AS chain;
+SELECT relid FROM pg_partition_ancestors('event_1_pkey');
+SELECT pg_partition_ancestors('old.event_2') UNION ALL SELECT pg_partition_ancestors('share') ORDER BY 1;
+SELECT count(*) FROM pg_partition_ancestors('pg_class');
+DROP TABLE event, place, share;
+DROP SCHEMA old;
+"""
+
+
+def compare(server: RunningServer, postgres: str, script: str, cwd: Path) -> str:
+    """Both print the same of a script; what that is."""
     host = dict(part.split("=") for part in postgres.split())["host"]
-    ours = psql(shared_server.port, SCRIPT, "-a", cwd=tmp_path)
+    ours = psql(server.port, script, "-a", cwd=cwd)
     with psycopg.connect(postgres, autocommit=True) as connection:  # other tests leave tables in theirs
         connection.execute("CREATE DATABASE tools_psql TEMPLATE template0")
-        peer = psql(5432, SCRIPT, "-a", cwd=tmp_path, host=host, database="tools_psql")
+        peer = psql(5432, script, "-a", cwd=cwd, host=host, database="tools_psql")
         connection.execute("DROP DATABASE tools_psql WITH (FORCE)")
-    assert COPIED in peer.stdout
-    assert 'Indexes:\n    "fruit_pkey" PRIMARY KEY, btree (id)' in peer.stdout
+    import pathlib
+
+    pathlib.Path("/tmp/h/reads_peer").write_text(peer.stdout + "=====" + peer.stderr)
     assert ours.stdout == peer.stdout
     assert ours.stderr == peer.stderr
     assert ours.returncode == peer.returncode == 0
+    return peer.stdout
+
+
+def test_a_script_prints_what_it_prints_of_postgres(
+    shared_server: RunningServer, postgres: str, tmp_path: Path
+) -> None:
+    shown = compare(shared_server, postgres, SCRIPT, tmp_path)
+    assert COPIED in shown
+    assert 'Indexes:\n    "fruit_pkey" PRIMARY KEY, btree (id)' in shown
+
+
+def test_partitions_are_shown_as_they_are_of_postgres(
+    shared_server: RunningServer, postgres: str, tmp_path: Path
+) -> None:
+    shown = compare(shared_server, postgres, PARTITIONED, tmp_path)
+    assert "Number of partitions: 3 (Use \\d+ to list them.)" in shown
+    assert "Partition of: place FOR VALUES IN ('NO', 'SE', NULL)" in shown
 
 
 def test_a_failing_script_stops(shared_server: RunningServer, tmp_path: Path) -> None:

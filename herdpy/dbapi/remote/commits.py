@@ -81,6 +81,7 @@ class NamedCommits:
         self._connection.settings.ended(committed=False)
         try:
             checked(self._connection.wire.run([step("ROLLBACK")]))
+            self._connection.wire.ended(committed=False)
         except ConnectionLostError as lost:  # which undoes it as well
             self._connection.drop(lost, in_transaction=False)
 
@@ -104,6 +105,7 @@ class NamedCommits:
             refused = refusal(results)
             if refused is None:
                 connection.settings.ended(committed=True)
+                wire.ended(committed=True)
                 connection.note_commit(wire.parameter(COMMIT_POSITION))
                 return RemoteResult(results[-1])
             cause = error_of(refused)
@@ -111,6 +113,7 @@ class NamedCommits:
                 if is_old_name(cause):
                     self.renew()  # the next one is to be newer
                 connection.settings.ended(committed=False)
+                wire.ended(committed=False)
                 raise cause
         except ConnectionLostError as lost:
             cause = lost

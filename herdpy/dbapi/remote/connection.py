@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 from psycopg import pq
 
 from herdpy.dbapi.errors import Error
-from herdpy.dbapi.link import TransactionStatus
+from herdpy.dbapi.link import MISSED, Notification, TransactionStatus
 from herdpy.dbapi.options import RemoteOptions
 from herdpy.dbapi.remote.leader import LeaderFinder, is_after
 from herdpy.dbapi.remote.statements import SessionSettings
@@ -53,12 +54,13 @@ class FailoverConnection:
         self.sent_position = ""  # that the session has to wait for
         self.commit_position: str | None = None
         self.said: list[Any] = []
+        self.heard: deque[Notification] = deque()
 
     def connect(self) -> None:
         """Find the leader for the first time."""
         deadline = time.monotonic() + self.options.connect_timeout_s
         self.wire = self.leader.connect(deadline, self._begin, patient=False)
-        self.wire.belongs(self.limit, self.said)
+        self.wire.belongs(self.limit, self.said, self.heard)
 
     def cancel(self) -> None:
         """End the running statement, from another thread."""
@@ -93,7 +95,7 @@ class FailoverConnection:
         if wire is None:
             deadline = self.limit.before(min(deadline, time.monotonic() + self.options.failover_timeout_s))
             wire = self.wire = self.leader.connect(deadline, self._begin, patient=True)
-            wire.belongs(self.limit, self.said)
+            wire.belongs(self.limit, self.said, self.heard)
         return wire
 
     def catch_up(self, wire: Wire) -> None:
@@ -117,6 +119,8 @@ class FailoverConnection:
         wanted = self.settings.statements()
         if wanted:
             checked(wire.run([step(sql) for sql in wanted]))
+            if self.settings.listens:
+                self.heard.append(MISSED)
 
     def drop(self, cause: Exception, *, in_transaction: bool) -> None:
         """The connection is of no use any more."""

@@ -211,6 +211,7 @@ class Search:
         conninfo: libpq's connection string for a host, and the addresses of its name.
         refusal: what an error of libpq means.
         patient: ask again those that do not answer; otherwise only those that refuse for the moment.
+        head_start_s: after so long the hosts after the first one are tried, too.
     """
 
     def __init__(
@@ -221,6 +222,7 @@ class Search:
         will_do: WillDo,
         *,
         patient: bool,
+        head_start_s: float = HEAD_START_S,
     ) -> None:
         self.said: dict[Host, str] = {}
         self._hosts = list(hosts)
@@ -230,6 +232,7 @@ class Search:
         self.is_stopped: Callable[[], bool] = lambda: False
         self.complains = False
         self._some_will_be_ready = patient
+        self._head_start_s = head_start_s
 
     @property
     def is_worth_repeating(self) -> bool:
@@ -244,7 +247,7 @@ class Search:
         """
         now = time.monotonic()
         left = [
-            _Candidate(host, self._tries(host), now + (HEAD_START_S if at else 0.0))
+            _Candidate(host, self._tries(host), now + (self._head_start_s if at else 0.0))
             for at, host in enumerate(self._hosts)
         ]
         try:
@@ -298,7 +301,8 @@ class Search:
             while not self._will_do(host, conn, self.said):
                 self.said[host] = says
                 self._some_will_be_ready = True
-                yield from _pause(pause_s)
+                if (yield from _announced(conn, pause_s)):
+                    continue
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 if time.monotonic() < complain_s:
                     yield from _asked(conn, _STANDS, time.monotonic() + timeout_s)
@@ -356,6 +360,15 @@ def _asked(conn: Any, question: bytes, until: float) -> Generator[_Wants, int, s
     except StopIteration as over:
         result = over.value[-1]
         return (result.get_value(0, 0) or b"").decode() if result.ntuples else ""
+
+
+def _announced(conn: Any, seconds: float) -> Generator[_Wants, int, bool]:
+    """Wait so long at most; whether the server has sent something meanwhile, such as that it leads now."""
+    if not (yield _Wants(conn.socket, 1, time.monotonic() + seconds)):
+        return False
+    conn.consume_input()
+    conn.is_busy()  # has libpq take in the settings that have come
+    return True
 
 
 def _pause(seconds: float) -> Generator[_Wants, int, None]:
@@ -449,6 +462,8 @@ _STATES = (
     (re.compile("database .* does not exist|tablespace .* does not exist", re.IGNORECASE), "3D000"),
 )
 _PROBE_TIMEOUT_S = 5.0
+_PROBE_HEAD_START_S = 0.05
+"""A server that is looked at has been silent already: the others are tried soon."""
 _PAUSE_S = 0.02
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 1.0, 5.0
 """The servers that are known are searched for so long before ZooKeeper is asked who is there now."""
@@ -477,7 +492,7 @@ class LeaderFinder:
         self._is_stopped = False
         self._prefers_followers = options.target == "follower"
         level = options.settings.get("herdpy.read_level", "linearizable")
-        self.follower_will_do = level not in ("linearizable", "leader")
+        self.follower_will_do = self._prefers_followers or level not in ("linearizable", "leader")
 
     def connect(self, deadline: float, begin: Callable[[Wire], None], *, patient: bool) -> Wire:
         """A connection to the leader, once ``begin`` has prepared it.
@@ -556,8 +571,10 @@ class LeaderFinder:
         changed = set(self._hosts) != before
         return left and (patient or has_more_time or search.is_worth_repeating or changed)
 
-    def _search(self, will_do: WillDo, *, patient: bool) -> Search:
-        return Search(self._hosts, self._conninfo, _refusal, will_do, patient=patient)
+    def _search(self, will_do: WillDo, *, patient: bool, head_start_s: float = HEAD_START_S) -> Search:
+        return Search(
+            self._hosts, self._conninfo, _refusal, will_do, patient=patient, head_start_s=head_start_s
+        )
 
     def leave_followers(self) -> None:
         """One has refused what was asked of it: the leader is wanted, unless followers were asked for."""
@@ -589,15 +606,17 @@ class LeaderFinder:
         def decides(who: Host, conn: Any, _others: object) -> bool:
             return who == host or not (self.follower_will_do or _follows(conn))
 
-        search = self._search(decides, patient=True)
+        search = self._search(decides, patient=True, head_start_s=_PROBE_HEAD_START_S)
         try:
             found = search.run(time.monotonic() + _PROBE_TIMEOUT_S)
         except Refused:  # it answered
             return True
-        if found is None:
-            return False
-        found[1].finish()
-        return found[0] == host
+        leads = None if found is None else found[0]
+        if found is not None:
+            found[1].finish()
+        if leads != host:  # the next search begins with the one that leads, and need not wait for the silent
+            self._hosts.sort(key=lambda one: (one == host, one != leads))
+        return leads == host
 
 
 def _follows(conn: Any) -> bool:

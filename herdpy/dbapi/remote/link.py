@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi import parameters
 from herdpy.dbapi.errors import Error, NotSupportedError
-from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
+from herdpy.dbapi.link import ArrowResult, Notice, Notification, StatementResult, TransactionStatus
 from herdpy.dbapi.options import RemoteOptions
 from herdpy.dbapi.remote.commits import NamedCommits
 from herdpy.dbapi.remote.connection import FailoverConnection, checked
@@ -195,6 +195,24 @@ class RemoteLink:
         found: list[Notice] = self.said[:]
         self.said.clear()
         return found
+
+    def take_notification(self, timeout_s: float) -> Notification | None:
+        """The next notification; None when none has come within ``timeout_s``, or perhaps earlier.
+
+        Raises:
+            OperationalError: the server was lost, and with it the transaction (40001), or no other was found.
+        """
+        connection = self._connection
+        if self._commits.is_lost():
+            self._commits.end_lost(StatementKind.OTHER)
+        if not connection.heard:
+            wire = connection.connected(time.monotonic() + self._options.failover_timeout_s)
+            try:
+                wire.hear(timeout_s)
+            except ConnectionLostError as lost:
+                in_transaction = connection.status() != TransactionStatus.IDLE
+                connection.drop(lost, in_transaction=in_transaction)
+        return connection.heard.popleft() if connection.heard else None
 
     def execute_script(self, text: str) -> list[StatementResult]:
         """Run the statements of ``text``, one implicit transaction where none is open."""

@@ -153,10 +153,11 @@ class StatementKind(enum.Enum):
 _KINDS = {
     **dict.fromkeys(("SELECT", "VALUES", "TABLE"), StatementKind.READ),
     **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "WITH", "TRUNCATE", "MERGE"), StatementKind.WRITE),
+    "NOTIFY": StatementKind.WRITE,
     **dict.fromkeys(("BEGIN", "START"), StatementKind.BEGIN),
     **dict.fromkeys(("COMMIT", "END"), StatementKind.COMMIT),
     **dict.fromkeys(("ROLLBACK", "ABORT"), StatementKind.ROLLBACK),
-    **dict.fromkeys(("SET", "RESET", "DISCARD"), StatementKind.SETTING),
+    **dict.fromkeys(("SET", "RESET", "DISCARD", "LISTEN", "UNLISTEN"), StatementKind.SETTING),
     **dict.fromkeys(
         ("SAVEPOINT", "RELEASE", "PREPARE", "DEALLOCATE", "DECLARE", "FETCH", "CLOSE"), StatementKind.SESSION
     ),
@@ -167,11 +168,14 @@ _KINDS = {
 _QUERIES = ("SELECT", "VALUES")
 _DEFINES = ("CREATE", "ALTER", "DROP")
 _NOT_LOGGED = frozenset({"ROLE", "USER", "GROUP", "TABLESPACE"})
-_OWN_TRANSACTION = frozenset({"SELECT", "VALUES", "TABLE", "DECLARE", "SAVEPOINT", "EXECUTE"})
+_OWN_TRANSACTION = frozenset(
+    {"SELECT", "VALUES", "TABLE", "DECLARE", "SAVEPOINT", "EXECUTE", "LISTEN", "UNLISTEN"}
+)
 _CONTROL = frozenset(
     ["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE", "COPY", "CHECKPOINT", "VACUUM"]
 )
-_SEQUENCES = frozenset({"nextval", "setval"})
+_WRITES = frozenset({"nextval", "setval", "pg_notify"})
+"""Functions that are part of what a transaction writes."""
 _ACTS = ("pg_terminate", "pg_cancel", "pg_reload", "pg_rotate", "pg_promote", "pg_switch", "pg_stat_reset")
 """What the names of functions that act upon the server begin with."""
 _SET_CONFIG = frozenset({"set_config"})
@@ -204,7 +208,7 @@ def _kind_of_query(tokens: Sequence[Token]) -> StatementKind:
     if calls(tokens, _SET_CONFIG) or any(map(_acts, tokens, tokens[1:])):
         return StatementKind.OTHER
     makes_table = any(token.word == "INTO" for token in tokens)
-    return StatementKind.WRITE if makes_table or calls(tokens, _SEQUENCES) else StatementKind.READ
+    return StatementKind.WRITE if makes_table or calls(tokens, _WRITES) else StatementKind.READ
 
 
 def _acts(token: Token, after: Token) -> bool:
@@ -289,13 +293,16 @@ _NO_SETTINGS = frozenset({"TRANSACTION", "CONSTRAINTS", "LOCAL"})
 """What may follow SET without being, or giving, a value that lasts."""
 _TWO_LEVELS = frozenset({"REPEATABLE", "READ"})
 """How levels of isolation of two words begin."""
+_LISTENS = frozenset({"LISTEN", "UNLISTEN"})
+_CHANNEL = "channel "
+"""Before a channel's name, where settings have theirs, which have no blank."""
 _NOT_KEPT = "herdpy.request_id"
 _READ_LEVEL, _MIN_LSN = "herdpy.read_level", "herdpy.min_lsn"
 _POSITION = re.compile(r"\d+:\d+")
 
 
 class SessionSettings:
-    """The statements that give a new session the settings of the one before."""
+    """The statements that give a new session the settings, and the channels, of the one before."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
@@ -342,8 +349,12 @@ class SessionSettings:
 
     def _keep(self, sql: str) -> None:
         tokens = tokens_of(without_end(sql))
-        if starts(tokens, "DISCARD", "ALL") or starts(tokens, "RESET", "ALL"):
+        if tokens[0].word in _LISTENS:
+            self._keep_channel(tokens, sql)
+        elif starts(tokens, "DISCARD", "ALL"):
             self._kept.clear()
+        elif starts(tokens, "RESET", "ALL"):
+            self._kept = self._of_channels()
         elif starts(tokens, "RESET"):
             self._kept.pop(_setting(tokens[1:]), None)
         elif starts(tokens, "SET", "SESSION", "CHARACTERISTICS"):
@@ -352,6 +363,25 @@ class SessionSettings:
             name = _setting(tokens[1:])
             if name != _NOT_KEPT:
                 self._put(name, sql)
+
+    def _keep_channel(self, tokens: Sequence[Token], sql: str) -> None:
+        """LISTEN or UNLISTEN."""
+        if tokens[0].word == "LISTEN":
+            self._put(_CHANNEL + tokens[1].name, sql)
+        elif tokens[1].text == "*":
+            for name in self._of_channels():
+                del self._kept[name]
+        else:
+            self._kept.pop(_CHANNEL + tokens[1].name, None)
+
+    def _of_channels(self) -> dict[str, str]:
+        """The statements that listen."""
+        return {name: sql for name, sql in self._kept.items() if name.startswith(_CHANNEL)}
+
+    @property
+    def listens(self) -> bool:
+        """Whether the session listens on a channel."""
+        return bool(self._of_channels())
 
     def _keep_characteristics(self, tokens: Sequence[Token]) -> None:
         """SET SESSION CHARACTERISTICS AS TRANSACTION and these modes: each has a default of its own."""

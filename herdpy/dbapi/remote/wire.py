@@ -23,7 +23,7 @@ from psycopg import generators, pq
 from psycopg.pq import DiagnosticField as Field
 
 from herdpy.dbapi.errors import DatabaseError, Error, OperationalError, Outcome, class_of
-from herdpy.dbapi.link import Notice
+from herdpy.dbapi.link import Notice, Notification
 from herdpy.dbapi.remote.values import Parameters, dump
 from herdpy_sql.errors import SqlError
 
@@ -83,6 +83,12 @@ def notice_of(result: Any) -> Notice:
         said(Field.MESSAGE_DETAIL),
         said(Field.MESSAGE_HINT),
     )
+
+
+def _notification_of(one: Any) -> Notification:
+    """What libpq has made of a notification."""
+    channel, payload = (text.decode("utf-8", "replace") for text in (one.relname, one.extra))
+    return Notification(channel, payload, one.be_pid)
 
 
 def is_not_leading(error: Error) -> bool:
@@ -160,6 +166,8 @@ Step = tuple[str, Parameters]
 
 PROBE_AFTER_S = 1.0
 """A server that has not answered for so long is looked at, then after twice as long, and so on."""
+_QUIET_S = 10.0
+"""A server from which no notification has come for so long is looked at from outside."""
 _SOON_MS = 100
 """Within this time most answers come; until then nothing else is watched."""
 CANCEL_TIMEOUT_S = 5.0
@@ -374,12 +382,16 @@ class Wire:
         self._is_alive = is_alive
         self._prepared = PreparedStatements(pgconn)
         self._limit = StatementLimit()
+        self._heard: deque[Notification] = deque()
+        self._quiet_s = 0.0  # how long a notification has been waited for
         self._readable = select.poll()
         self._readable.register(pgconn.socket, select.POLLIN)
 
-    def belongs(self, limit: StatementLimit, said: list[Any]) -> None:
+    def belongs(self, limit: StatementLimit, said: list[Any], heard: deque[Notification]) -> None:
         """The link that has it says how long statements may take, and keeps what the server says."""
         self._limit = limit
+        self._heard = heard
+        self.pgconn.notify_handler = lambda one: heard.append(_notification_of(one))
         self.pgconn.notice_handler = lambda result: said.append(notice_of(result))
 
     @property
@@ -480,6 +492,12 @@ class Wire:
     def forget_prepared(self) -> bool:
         """Prepare statements anew when they come again; whether any was prepared."""
         return self._prepared.forget()
+
+    def ended(self, *, committed: bool) -> None:
+        """A transaction is over. One that is undone takes back what statements were prepared on."""
+        if self.has_redefined and not committed:
+            self.forget_prepared()
+        self.has_redefined = False
 
     def script(self, text: str) -> list[Any]:
         """Run a text of several statements by the simple query; the results, the last may be an error."""
@@ -589,6 +607,33 @@ class Wire:
         self.close()
         if isinstance(error, psycopg.Error):
             raise ConnectionLostError(str(error).strip()) from error
+
+    def hear(self, timeout_s: float) -> None:
+        """Take the notifications that have come, or come within ``timeout_s``.
+
+        ConnectionLostError: the connection is closed, or the server was silent and does not answer.
+        """
+        pgconn = self.pgconn
+        with self._breaks():
+            if self._take_notifications():
+                return
+            if self._readable.poll(timeout_s * 1000):
+                self._quiet_s = 0.0
+                pgconn.consume_input()
+                self._take_notifications()
+                return
+            self._quiet_s += timeout_s
+            if self._quiet_s > _QUIET_S:
+                self._quiet_s = 0.0
+                if not self._is_alive():
+                    raise ConnectionLostError("the server does not answer any more")
+
+    def _take_notifications(self) -> bool:
+        """Take those that libpq has; whether there were some."""
+        count = len(self._heard)
+        while (one := self.pgconn.notifies()) is not None:
+            self._heard.append(_notification_of(one))
+        return len(self._heard) > count
 
     def cancel(self) -> None:
         """Have the server end what it runs; from any thread, and within a bounded time."""

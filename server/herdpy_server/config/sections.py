@@ -295,10 +295,25 @@ class ClusterSection(Section, frozen=True, kw_only=True):
             "ZooKeeper's session timeout: other nodes take over from a node that was silent for so long.",
         ),
     ] = 1.0
+    join_timeout_s: Annotated[
+        float,
+        seconds(
+            0.1,
+            86_400.0,
+            "How long a server that starts waits for the first answer of ZooKeeper. After that it ends.",
+        ),
+    ] = 60.0
     lease_s: Annotated[
         float,
         seconds(0.05, 60.0, "How long a leader answers reads after ZooKeeper has confirmed that it leads."),
     ] = 0.4
+    supervisor: Annotated[
+        bool,
+        says(
+            "Whether a small process waits for this server's end, and tells the cluster of it at once: others"
+            " take over without waiting for the session timeout and the lease."
+        ),
+    ] = True
     user: Annotated[
         str,
         says(
@@ -353,6 +368,15 @@ class ClusterSection(Section, frozen=True, kw_only=True):
         int,
         whole(1, 1_000_000, "It waits only while so many transactions are open that have changed something."),
     ] = 5
+    spare_ledgers: Annotated[
+        int,
+        whole(
+            0,
+            10_000,
+            "So many of the tablespaces that a node follows have a ledger ready, should it lead them next:"
+            " the failover is shorter by the time to make one. 0: none has.",
+        ),
+    ] = 16
     tablespace: Annotated[str, says("The tablespace that the first start makes.")] = "herdpy"
     expected_replicas: Annotated[int, whole(1, 100, "How many replicas a new tablespace gets.")] = 3
     ensemble: Annotated[

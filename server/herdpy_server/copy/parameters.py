@@ -28,6 +28,7 @@ from herdpy_sql.arrow_types import sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.precision import fit_column
 
 TYPE_KEY = b"herdpy.type"
 """In a field's metadata."""
@@ -131,7 +132,7 @@ class Parameter:
                 or declared.base is wanted.base
                 or declared.base in _WIDENED.get(wanted.base, ())
             ):
-                return conform(array, field, wanted.precision)
+                return fit_column(conform(array, field, wanted.precision), wanted)
         except (ValueError, pa.ArrowException):
             return None
         return None

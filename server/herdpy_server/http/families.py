@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from herdpy_server.serving.node import TablespaceStatus
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_server.store.limits import Limit
+    from herdpy_server.tablespace.notifications import Notifications
     from herdpy_server.tracing import SpanQueue
     from herdpy_server.workers.pool import WorkerPool
 
@@ -69,7 +70,7 @@ _GAUGES: Sequence[tuple[str, str, Callable[[TablespaceStatus], float]]] = (
     ("herdpy_replica_epoch", "The newest term that this node has led; 0: none.", lambda one: one.epoch),
     (
         "herdpy_replica_unfit",
-        "1 while the replica should not lead: it cannot reach the log, or its disk has no room.",
+        "1 while the replica should not lead: no way to the log, no room on its disk, or its server ends.",
         lambda one: one.unfit is not None,
     ),
     (
@@ -106,6 +107,26 @@ _GAUGES: Sequence[tuple[str, str, Callable[[TablespaceStatus], float]]] = (
 _COUNTERS: Sequence[tuple[str, str, Callable[[TablespaceStatus], float]]] = (
     ("herdpy_replica_takeovers", "How often the replica became leader.", lambda one: one.takeovers),
     (
+        "herdpy_replica_read_index_questions",
+        "Questions of the replica, as a follower, to the leader: how far the log is.",
+        lambda one: one.read_index_questions,
+    ),
+    (
+        "herdpy_replica_reads_in_place",
+        "Reads at bounded that the replica, as a follower, has let begin at once.",
+        lambda one: one.reads_in_place,
+    ),
+    (
+        "herdpy_replica_reads_waited",
+        "Reads that have waited for the leader's answer, or for the log.",
+        lambda one: one.reads_waited,
+    ),
+    (
+        "herdpy_replica_log_confirmed_reads",
+        "Reads as leader that an entry of the log confirmed, because no lease was valid.",
+        lambda one: one.log_confirmed_reads,
+    ),
+    (
         "herdpy_replica_seedings",
         "How often the replica was seeded with another one's snapshot.",
         lambda one: one.seedings,
@@ -131,6 +152,31 @@ _OF_BODIES: Sequence[tuple[str, str, Callable[[OpenReplica], float]]] = (
         "herdpy_replica_lock_waiters",
         "Transactions that wait for a lock.",
         lambda opened: opened.tablespace.locks.waiting,
+    ),
+)
+_NOTIFICATION_COUNTERS: Sequence[tuple[str, str, Callable[[Notifications], float]]] = (
+    (
+        "herdpy_notifications_published",
+        "Notifications of the transactions that this node has applied.",
+        lambda one: one.published,
+    ),
+    (
+        "herdpy_notifications_delivered",
+        "Notifications that were given to a session, counted once for each.",
+        lambda one: one.delivered,
+    ),
+    (
+        "herdpy_notifications_dropped",
+        "Notifications for which the queue of a session was too full, counted once for each.",
+        lambda one: one.dropped,
+    ),
+)
+_NOTIFICATION_GAUGES: Sequence[tuple[str, str, Callable[[Notifications], float]]] = (
+    ("herdpy_notification_listeners", "Sessions that listen.", lambda one: one.listeners),
+    (
+        "herdpy_notification_queue_usage",
+        "How full the fullest queue of a session is, from 0 to 1; at 1 the session ends.",
+        lambda one: one.queue_usage,
     ),
 )
 _STATES = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
@@ -214,6 +260,9 @@ def replica_families(replicas: Sequence[Replica], tracing: ServerTracing | None)
                 family.add_metric([replica.info.name], read(replica.opened))
         yield family
 
+    yield from _notifications(
+        {one.info.name: one.opened.tablespace.notifications for one in replicas if one.opened is not None}
+    )
     yield from _replica_logs(replicas, tracing)
 
 
@@ -373,6 +422,7 @@ class ServerCollector(Collector):
             yield from _log(database, measured.tracing)
             yield from _store(database)
             yield from _locks(database)
+            yield from _notifications({DATABASE: database.tablespace.notifications})
             if database.workers is not None:
                 yield from _workers(database.workers)
 
@@ -422,6 +472,12 @@ class ServerCollector(Collector):
                 "herdpy_loop_delay_seconds",
                 "The longest delay of the event loop since the last scrape.",
                 measured.loop_delay.take(),
+            )
+        if measured.supervisor is not None:
+            yield gauge(
+                "herdpy_supervisor_alive",
+                "1 while a supervisor waits for this server's end.",
+                measured.supervisor() is not None,
             )
         if measured.logs is not None:
             yield counter(
@@ -583,6 +639,20 @@ def _locks(database: ServedDatabase) -> Iterator[Family]:
         "herdpy_lock_waits", "How often a statement found a lock taken, and had to try again.", locks.waits
     )
     yield counter("herdpy_deadlocks", "Deadlocks found.", locks.deadlocks)
+
+
+def _notifications(of: Mapping[str, Notifications]) -> Iterator[Family]:
+    """Of tablespaces by their names."""
+    for name, text, value in _NOTIFICATION_COUNTERS:
+        count = CounterMetricFamily(name, text, labels=_LABELS)
+        for tablespace, one in of.items():
+            count.add_metric([tablespace], value(one))
+        yield count
+    for name, text, read in _NOTIFICATION_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=_LABELS)
+        for tablespace, one in of.items():
+            family.add_metric([tablespace], read(one))
+        yield family
 
 
 def _workers(pool: WorkerPool) -> Iterator[Family]:

@@ -72,6 +72,7 @@ class ServerMetrics:
         status, statements, version: of the server.
         database, registry: set once it is open.
         replicas: of a node of a cluster, by the names of their tablespaces; set once there are some.
+        supervisor: of a node of a cluster: the process that attests this one's end, None while there is none.
         archiver, backups: of a server alone, once it has them.
         logs, loop_delay, tracing: where there are any.
         max_sessions: the limit, for alarms.
@@ -84,6 +85,7 @@ class ServerMetrics:
         self.database: ServedDatabase | None = None
         self.registry: SessionRegistry | None = None
         self.replicas: Mapping[str, Replica] | None = None
+        self.supervisor: Callable[[], int | None] | None = None
         self.archiver: LogArchiver | None = None
         self.backups: BackupSchedule | None = None
         self.logs: Logs | None = None

@@ -91,6 +91,13 @@ class BulkLoad:
                 hint="Begin another load.",
                 table=self.table,
             )
+        if table.is_routed:
+            raise SqlError(
+                "0A000",
+                f'staged loads into "{self.table}" are not supported: it has, or is, a partition',
+                hint="Use COPY or INSERT, or load a table and attach it.",
+                table=self.table,
+            )
         if self.mode.needs_key and table.has_hidden_key:
             raise SqlError(
                 "42P10",

@@ -17,7 +17,7 @@ from herdpy.formats import NEWEST_LEVEL
 from herdpy.log.errors import NEWER_HINT
 from herdpy.log.files import replace_file
 from herdpy.zookeeper_access import ZooKeeperAccess
-from herdpy_server.cluster.layout import Address, NodeRecord
+from herdpy_server.cluster.layout import Address, Layout, NodeRecord
 from herdpy_server.cluster.names import NODE_ID
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.config import ServerConfig
@@ -25,6 +25,7 @@ from herdpy_server.process.archive import archive_settings, backup_schedule
 from herdpy_server.replica.node import ClusterNode, ClusterSettings
 from herdpy_server.replica.seeding import Credentials
 from herdpy_server.serving import ServedNode
+from herdpy_server.supervisor.supervision import Reach, Supervision
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.directory import DirectoryLock
 from herdpy_server.tablespace.tablespace import now_us
@@ -34,7 +35,7 @@ from herdpy_sql.errors import SqlError
 
 _ID = "NODE"
 ID_FORMAT = 1
-_NODES_OWN = ("node", "advertise", "user", "password_file", "secret_file", "ca")
+_NODES_OWN = ("supervisor", "node", "advertise", "user", "password_file", "secret_file", "ca")
 
 
 class Member:
@@ -65,6 +66,17 @@ class Member:
         )
         self.cluster.credentials = _credentials(config)
         self.cluster.zookeeper_access = zookeeper_access(config)
+        self.cluster.supervision = Supervision(
+            self.path,
+            self.id,
+            Reach(
+                zookeeper=config.cluster.zookeeper,
+                access=self.cluster.zookeeper_access,
+                session_timeout_s=config.cluster.session_timeout_s,
+                layout=Layout(config.cluster.root),
+            ),
+            supervised=config.cluster.supervisor,
+        )
         self.cluster.archive = archive_settings(config)
         self.cluster.backups = backup_schedule(config)
         self.cluster.secret = NodeSecret(

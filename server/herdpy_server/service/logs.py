@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdpy.backoff import Backoff
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.lac_reports import LacReport
 from herdpy.rpc.positions import lsn_message, lsn_of
+from herdpy.rpc.read_index import ReadIndex, ReadIndexAnswerer, question_number
 from herdpy_server.pgwire.subscriptions import Subscriptions
 from herdpy_server.service.calls import going_down, too_many
 from herdpy_server.service.gate import Callers
@@ -17,6 +20,7 @@ from herdpy_server.service.leases import DEFAULT_S
 from herdpy_server.serving.logs import MAX_LEASE_S, From, LogLease, LogPlace, PublishedAt
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
+from herdpy_sql.partition_texts import partitions_hint
 
 if TYPE_CHECKING:
     from herdpy_server.serving.node import Served, ServedNode
@@ -113,9 +117,10 @@ class LogsService(logs_pb2_grpc.LogsServicer):
         await self._replicates(context)
         if self._listeners >= MAX_LISTENERS:
             raise too_many("listeners to reports", MAX_LISTENERS)
-        log_id, reports = self._tablespaces.find(request.tablespace).log.lac_reports()
+        log_id, reports, answerer = self._tablespaces.find(request.tablespace).log.lac_reports()
         self._listeners += 1
         subscription, loop = self._subscriptions.offer(), asyncio.get_running_loop()
+        subscription.arrived = partial(_asked, answerer, lambda one: subscription.post(one.encode(log_id)))
         ticket, pauses = subscription.ticket, Backoff(OFFER_AGAIN_S, OFFER_SELDOM_S, spread=0.0)
         due_s = loop.time() + pauses.pause_s()
         try:
@@ -131,6 +136,7 @@ class LogsService(logs_pb2_grpc.LogsServicer):
                     if self._is_stopping:
                         raise going_down()
         finally:
+            answerer.close()
             subscription.end()
             self._listeners -= 1
 
@@ -146,10 +152,20 @@ class LogsService(logs_pb2_grpc.LogsServicer):
 
 
 def _report(one: LacReport, log_id: str, ticket: bytes) -> Any:
-    checksum = one.checksum(log_id)
     return logs_pb2.LacReport(
-        epoch=one.epoch, confirmed=lsn_message(one.confirmed), crc32c=checksum, ticket=ticket
+        epoch=one.epoch,
+        confirmed=lsn_message(one.confirmed),
+        crc32c=one.checksum(log_id),
+        ticket=ticket,
+        answers=True,
     )
+
+
+def _asked(answerer: ReadIndexAnswerer, send: Callable[[ReadIndex], object], message: bytes) -> None:
+    """A follower has sent a question; what is none is passed over."""
+    number = question_number(message)
+    if number is not None:
+        answerer.answer(number, send)
 
 
 def _leased(request: Any, lease: LogLease) -> Any:
@@ -206,6 +222,12 @@ def _table(served: Served, name: str) -> Any:
     table = store.catalog.table_named(name)
     if table is None:
         raise SqlError("42P01", f'relation "{name}" does not exist')
+    if table.partition_key is not None:
+        raise SqlError(
+            "0A000",
+            f'"{name}" is a partitioned table: read the changes of its partitions',
+            hint=partitions_hint(store.catalog, table),
+        )
     return logs_pb2.TableDescription(definition=encode_table(table).decode(), lsn=lsn_message(store.applied))
 
 

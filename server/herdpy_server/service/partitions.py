@@ -35,6 +35,7 @@ from herdpy_server.store.segments import decoded
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
+from herdpy_sql.partition_texts import partitions_hint
 from herdpy_sql.values import from_text
 
 if TYPE_CHECKING:
@@ -299,6 +300,12 @@ def _table(catalog: Catalog, name: str) -> Table:
     found = catalog.table_named(name)
     if found is None:
         raise SqlError("42P01", f'relation "{name}" does not exist')
+    if found.partition_key is not None:
+        raise SqlError(
+            "0A000",
+            f'"{name}" is a partitioned table: read its partitions, or query it by SQL',
+            hint=partitions_hint(catalog, found),
+        )
     return found
 
 

@@ -13,7 +13,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,6 @@ from herdpy.formats import NEWEST_LEVEL
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
 from herdpy.log.published import choose, dated, load
-from herdpy.rpc.lac_reports import LacReport
 from herdpy_server.backup.archived_files import ArchivedFiles
 from herdpy_server.backup.archiver import ArchiveSettings, LogArchiver
 from herdpy_server.backup.beside import small_files
@@ -37,6 +36,7 @@ from herdpy_server.serving.backups import BackupMaking
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.logs import (
     BackupFacts,
+    LacReports,
     LogLease,
     LogPlace,
     NodePlace,
@@ -129,7 +129,7 @@ class FileLogBackend:
         """See ``LogBackend``."""
         return self._log.state.base
 
-    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+    def lac_reports(self) -> LacReports:
         """See ``LogBackend``."""
         raise SqlError("0A000", "a server that is alone has no followers to report to")
 

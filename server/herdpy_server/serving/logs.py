@@ -13,11 +13,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Cor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention
 from herdpy.rpc.lac_reports import LacReport
+from herdpy.rpc.read_index import ReadIndexAnswerer
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 from herdpy_server.cluster.layout import PublishedRecord
 from herdpy_server.publishing.publisher import Published, ReportProgress
@@ -156,6 +157,20 @@ class BackupFacts:
     zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
 
 
+class LacReports(NamedTuple):
+    """What a leader tells one follower.
+
+    Attributes:
+        log_id: the log's.
+        reports: how far it is confirmed.
+        answerer: answers the follower's questions; to be closed with the reports.
+    """
+
+    log_id: str
+    reports: AsyncGenerator[LacReport, None]
+    answerer: ReadIndexAnswerer
+
+
 class LogBackend(Protocol):
     """Where a log has its ledgers, its leases, and the record of what is published.
 
@@ -185,8 +200,8 @@ class LogBackend(Protocol):
     async def base(self) -> LSN:
         """The last entry that was trimmed."""
 
-    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
-        """The log's id, and how far it is confirmed, as long as it is led here.
+    def lac_reports(self) -> LacReports:
+        """How far it is confirmed, as long as it is led here.
 
         Raises:
             SqlError: 57P03, it is not led here; 0A000, nobody follows it.
@@ -278,7 +293,7 @@ class ServedLog:
             snapshot = snapshots[0] if snapshots else None
             return replace(await backend.place(), snapshot_url=backend.settings.url, snapshot=snapshot)
 
-    def lac_reports(self) -> tuple[str, AsyncGenerator[LacReport, None]]:
+    def lac_reports(self) -> LacReports:
         """See ``LogBackend``."""
         return self._backend.lac_reports()
 

@@ -75,9 +75,13 @@ class TablespaceStatus:
         applied, durable, log_end: what queries see; what the store has; the newest entry known of.
         lag_entries: about how many entries it has not applied; those of one ledger.
         hears_leader: a follower gets the leader's reports, so it asks no bookie for news.
+        read_index_questions: its questions to the leader, while it followed, how far the log is.
+        reads_in_place: how many reads at ``bounded`` it has answered as a follower without asking first.
+        reads_waited: how many reads have waited for an answer, or for the log.
         leader: the node that leads, as last heard; None: nobody, or there are no nodes.
         epoch: of the newest term that this process has led; 0: none.
         takeovers, seedings: how often it came to lead, and got another replica's state.
+        log_confirmed_reads: how many reads it answered as leader that the log confirmed, and not its lease.
         seeding: the snapshot that is on its way.
         problem: why it was quarantined or seeded last.
         unfit: why it should not lead now, though it may follow; None: it may.
@@ -96,9 +100,13 @@ class TablespaceStatus:
     log_end: LSN = START
     lag_entries: int = 0
     hears_leader: bool = False
+    read_index_questions: int = 0
+    reads_in_place: int = 0
+    reads_waited: int = 0
     leader: str | None = None
     epoch: int = 0
     takeovers: int = 0
+    log_confirmed_reads: int = 0
     seedings: int = 0
     seeding: SeedingProgress | None = None
     problem: str | None = None

@@ -12,8 +12,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy.log import Append, LastWait, LogError
+from herdpy.log.wait import Wait
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, lost, sql_error
-from herdpy_server.tablespace.cluster import Basis
+from herdpy_server.tablespace.cluster import Admission, Basis
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import CatalogQuery
 
@@ -28,7 +29,6 @@ _OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "5
 """Errors that say nothing of rows."""
 _OF_DEFINITIONS = frozenset({"42P01", "42703", "42704", "42P07", "42701", "42710"})
 """Errors of planning that say what is defined."""
-_AWAITED = frozenset({"bounded", "at_lsn"})
 
 
 class AnswerChecks:
@@ -45,6 +45,7 @@ class AnswerChecks:
         self.settings = settings
         self.basis: Basis | None = None
         self.trace: SessionTrace | None = None
+        self._admission: Admission | None = None
 
     # How new what is read must be.
 
@@ -57,7 +58,7 @@ class AnswerChecks:
     def waits_to_read(self) -> bool:
         """Whether this replica has not got yet what the session's read level wants: definitions, too."""
         guard, wanted = self.tablespace.guard, self.settings.read_level
-        return guard is not None and wanted.level in _AWAITED and not guard.is_open(wanted)
+        return guard is not None and not guard.is_open(wanted)
 
     async def until_readable(self) -> None:
         """Wait while ``waits_to_read``. SqlError as ``Guard.admit``."""
@@ -76,14 +77,39 @@ class AnswerChecks:
         how_new = self.settings.read_level
         if how_new.level == "linearizable" and guard.leads:  # nearly always: this spares calls
             return True
+        if self._admission is not None:
+            self.basis, self._admission = self._admission.basis(), None
+            if self.basis is not None:
+                return True
         return guard.is_open(how_new) or not _reads_tables(plan)
+
+    def ask_leader(self) -> Wait[None] | None:
+        """Before a read of one turn by a follower: what to wait for; then it may begin, once, if at all.
+
+        ``forget_admission`` comes after that. None: the read is to be admitted as others are.
+        """
+        guard = self.tablespace.guard
+        if guard is None or self.settings.read_level.level != "linearizable":
+            return None
+        self._admission = guard.ask_leader()
+        return None if self._admission is None else self._admission.wait
+
+    def forget_admission(self) -> None:
+        """The read has begun, or cannot: the next one asks for itself."""
+        self._admission = None
 
     async def admit(self, plan: Plan) -> None:
         """Before a plan: wait until it may begin. SqlError as ``Guard.admit``."""
         if not self.may_begin(plan):
             assert self.tablespace.guard is not None
-            await self.tablespace.guard.admit(self.settings.read_level)
-            self.take_basis()
+            self.basis = await self.tablespace.guard.admit(self.settings.read_level)
+
+    async def admit_further(self, plan: Plan, basis: Basis | None) -> None:
+        """Before what a plan reads after it began on ``basis``; SqlError as ``Guard.admit``."""
+        if basis is not None and basis.valid():  # what is read now contains what was there then
+            self.basis = basis
+        else:
+            await self.admit(plan)
 
     def holds(self, plan: Plan) -> bool:
         """Before the answer: whether what was read is certainly as new as the session's read level says."""
@@ -150,9 +176,7 @@ class AnswerChecks:
         await self._read_durable(self.tablespace.store.visible_catalog[1])
         guard, wanted = self.tablespace.guard, self.settings.read_level
         if guard is not None and error is not None and error.sqlstate in _OF_DEFINITIONS:
-            if not guard.is_open(wanted):
-                await guard.admit(wanted)
-            basis = guard.basis
+            basis = guard.basis if guard.is_open(wanted) else await guard.admit(wanted)
             if not guard.holds(wanted, basis):
                 await guard.confirm(wanted, basis)
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from herdpy_server.sessions.binding import redefined
 from herdpy_server.sessions.limits import HeldSize, ResultSize
+from herdpy_server.sessions.plans import shape_of
 from herdpy_server.sessions.query_backend import IN_PROCESS, Answer, QueryBackend, QueryRequest
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Transaction
 from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
-from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Plan, SourceChanged
 from herdpy_sql.system import CatalogQuery
 
@@ -67,11 +68,14 @@ class BackendQueries:
         if isinstance(query, CatalogQuery):
             query = query.begun(SessionState(self.block, self._facts), values)
         workspace = transaction.workspace
-        catalog = workspace.catalog
 
         def open_snapshot() -> StoreSnapshot:
-            now = workspace.catalog
-            if now is not catalog and any(now.tables.get(one.table.id) != one.table for one in query.scans):
+            catalog = workspace.catalog  # the plan may be of another one: it was made before waits
+            tables = catalog.tables
+            if any(tables.get(one.table.id) != one.table for one in query.scans) or any(
+                tuple(one.id for one in catalog.partitions.get(number, ())) != ids
+                for number, ids in getattr(query, "spreads", ())
+            ):
                 raise SourceChanged("definitions were changed meanwhile")
             for one in query.scans:
                 workspace.note_range(one.table, *one.bounds(values))
@@ -161,6 +165,8 @@ class RemoteQuery:
     def __init__(self, queries: BackendQueries, bound: BoundStatement) -> None:
         self._queries = queries
         self._bound = bound
+        self._bound_under = queries.block.seen
+        self._basis = queries.block.checks.basis
         self._request: QueryRequest | None = None
 
     async def answer(self) -> Answer:
@@ -190,8 +196,10 @@ class RemoteQuery:
         if transaction is None:
             transaction = block.tablespace.begin(instant=True)
         try:
-            await checks.admit(self._bound.ready.plan)
+            await checks.admit_further(self._bound.ready.plan, self._basis)
             transaction.begin_statement()
+            if transaction.workspace.catalog is not self._bound_under:  # others had turns since
+                self._bind_again()
             found = await self._asked(transaction, ask)
             if own or not checks.settings.early_answers:
                 await checks.durable(None, transaction.workspace)
@@ -226,6 +234,14 @@ class RemoteQuery:
                     span.end()
                 return found
             except SourceChanged:
-                bound.bind()
-                if bound.ready.plan.source is None or bound.ready.plan.columns != plan.columns:
-                    raise SqlError("40001", "definitions were changed while the query began") from None
+                self._bind_again()
+                if bound.ready.plan is plan:
+                    raise redefined() from None
+
+    def _bind_again(self) -> None:
+        """Definitions have changed. SqlError 40001: the columns are others now; and as binding raises."""
+        bound = self._bound
+        shape = shape_of(bound.ready.plan.columns)
+        bound.bind()
+        if bound.ready.plan.source is None or shape_of(bound.ready.plan.columns) != shape:
+            raise redefined()

@@ -206,6 +206,25 @@ class InnerStatement(BoundStatement):
         return plan.inner
 
 
+class ColumnarStatement(BoundStatement):
+    """The same statement by the columnar engine's plan; see ``BoundStatement.columnar``."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: BoundStatement, plan: ColumnarSelect) -> None:
+        self._whole = whole
+        self.ready, self.values, self.many = ReadyPlan(plan), whole.values, False
+        self.past = whole.past
+
+    def bind(self) -> None:
+        """See :class:`BoundStatement`; SqlError 40001 when it has no such plan any more."""
+        self._whole.bind()
+        plan = self._whole.columnar()
+        if plan is None:
+            raise redefined()
+        self.ready, self.values = ReadyPlan(plan), self._whole.values
+
+
 class PlanAlone(BoundStatement):
     """A plan that no text was planned for, and that looks definitions up when it runs."""
 
@@ -239,6 +258,13 @@ class AnalyzedTable(PlanAlone):
         if table is None:
             raise SqlError("42P01", f'relation "{self._table.name}" does not exist', table=self._table.name)
         self.ready = ReadyPlan(AnalyzePlan(table))
+
+
+def redefined() -> SqlError:
+    """40001: the answer would not have the columns that the client expects."""
+    return SqlError(
+        "40001", "definitions were changed while the query began", hint="Run the transaction again."
+    )
 
 
 def session_closed() -> SqlError:

@@ -18,6 +18,7 @@ from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unli
 from herdpy_server.sessions.answer_checks import AnswerChecks
 from herdpy_server.sessions.identity import Identity, Observer, SessionDirectory
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.listening import SessionChannels
 from herdpy_server.sessions.settings import MESSAGE_LEVELS, MODES, Settings
 from herdpy_server.sessions.time_slices import is_large, let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
@@ -78,7 +79,7 @@ class TransactionBlock:
         settings: what SET and SHOW act upon; ``local``: what those go back to that end with the transaction.
         transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
             begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
-            ``pipelined``: for a pipeline.
+            ``pipelined``: for a pipeline. ``began_standby``: this replica followed when it began.
         savepoints: of the open transaction, in order: name, mark, and what was SET.
         prepared, portals: by name.
         allowed: what the session may keep.
@@ -93,6 +94,8 @@ class TransactionBlock:
         effective_role_of: gives others by their keys. ``role_now``: the role that SET ROLE says.
         identity: who the client is. ``directory``: who else there is; None for nobody.
         advisory: the advisory locks that it has; None before the first.
+        channels: what it listens on; None before the first LISTEN.
+        is_forwarded: another node forwards statements of its client's session, which listens there.
         exposed: a signal's exception may come wherever it is now: nothing that others share may be changed.
         text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
             ``source``: all that came in one piece with it.
@@ -101,6 +104,7 @@ class TransactionBlock:
         cursor_form: what a cursor's rows with these columns had better be encoded by, since the client will
             likely FETCH them so; None where nobody wants bytes.
         membership: of those that its host knows of, see ``open_sessions``.
+        on_notification: called in the engine's turn when a notification waits and none did.
     """
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache) -> None:
@@ -118,6 +122,7 @@ class TransactionBlock:
         self.transaction: Transaction | None = None
         self.may_recover = False
         self.failed = False
+        self.began_standby = False
         self.implicit = self.pipelined = False
         self.prepared: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
@@ -134,6 +139,8 @@ class TransactionBlock:
         self.effective_role_of: Callable[[str], EffectiveRole] = dropped_role
         self.directory: SessionDirectory | None = None
         self.advisory: AdvisoryLocks | None = None
+        self.channels: SessionChannels | None = None
+        self.is_forwarded = False
         self.exposed = False
         self.text = self.source = ""
         self.text_began_us = 0
@@ -141,6 +148,7 @@ class TransactionBlock:
         self.declares = self.streams_cursors = False
         self.cursor_form: Callable[[Sequence[OutputColumn]], RowForm] | None = None
         self.membership: object = None
+        self.on_notification: Callable[[], object] = lambda: None
         self.savepoints: list[tuple[str, Mark, SettingsMark]] = []
         self._chained: Mapping[str, str] = {}  # the modes that AND CHAIN began the open transaction with
         self.settings.on_role = self._take_role
@@ -162,6 +170,20 @@ class TransactionBlock:
         """The session's first advisory lock is about to be taken, and kept in ``locks``."""
         self.advisory = self.waits.advisory = locks
 
+    def listen(self, channel: str | None, *, ends: bool) -> None:
+        """Listen on a channel, or with ``ends`` not any more (None: on none), once the transaction commits.
+
+        SqlError 54000.
+        """
+        if self.channels is None:
+            if ends:
+                return
+            self.channels = SessionChannels(self.tablespace.notifications)
+            self.channels.wake = self.on_notification
+        self.channels.change(channel, ends=ends, depth=self.depth)
+        if self.transaction is None:
+            self.channels.end_transaction(committed=True)
+
     def report_to(self, trace: SessionTrace) -> None:
         """From now on the session's statements and their waits are given to ``trace``."""
         self.trace = self.waits.trace = self.checks.trace = trace
@@ -171,8 +193,10 @@ class TransactionBlock:
         """Before a statement that writes. SqlError 25006 in a read-only transaction, or on a replica that
         follows."""
         if self.settings.read_only:
-            if self.settings.standby and self.tablespace.guard is not None:
-                raise self.tablespace.guard.refusal(tag)
+            settings, guard = self.settings, self.tablespace.guard
+            is_read_only = settings.forward and settings["transaction_read_only"] == "on"
+            if settings.standby and guard is not None and not is_read_only:
+                raise guard.refusal(tag)
             raise SqlError("25006", f"cannot execute {tag} in a read-only transaction")
 
     async def covered(self) -> None:
@@ -218,10 +242,15 @@ class TransactionBlock:
         return "idle" if self.transaction is None else "active"
 
     @property
+    def seen(self) -> Catalog:
+        """The same as ``catalog``, whatever the search path."""
+        transaction = self.transaction
+        return self._store.visible_catalog[0] if transaction is None else transaction.workspace.catalog
+
+    @property
     def catalog(self) -> Catalog:
         """The catalog that the next statement sees."""
-        transaction, path = self.transaction, self.settings.path
-        seen = self._store.visible_catalog[0] if transaction is None else transaction.workspace.catalog
+        seen, path = self.seen, self.settings.path
         before, way, found = self._catalog
         if seen is not before or path is not way:
             found = seen.along(path)
@@ -258,6 +287,7 @@ class TransactionBlock:
         """Begin a transaction."""
         self.settings.begin()
         settings = self.settings
+        self.began_standby = settings.standby
         self.transaction = self.tablespace.begin(instant=False, isolation=settings.isolation)
         self.transaction.partner = self.advisory
         self.transaction.workspace.memory = self.sequences
@@ -404,6 +434,8 @@ class TransactionBlock:
             self.tablespace.rollback(transaction)
         if self.advisory is not None:
             self.advisory.end_transaction()
+        if self.channels is not None:
+            self.channels.end_transaction(committed=committed)
         self.settings.end(committed=committed, local=self.local)
         if self.settings.request_id and not named:
             self.settings.take_request_id()
@@ -462,6 +494,8 @@ class TransactionBlock:
         """Forget a savepoint and those after it."""
         self._within_transaction("RELEASE SAVEPOINT")
         del self.savepoints[self._find_savepoint(name) :]
+        if self.channels is not None:
+            self.channels.released(len(self.savepoints))
 
     def rollback_to(self, name: str) -> None:
         """Undo what came after a savepoint, and the transaction's failure with it."""
@@ -471,6 +505,8 @@ class TransactionBlock:
             self.drop_portal(portal.name)
         _name, mark, (settings, local) = self.savepoints[found]
         transaction.workspace.undo(mark)
+        if self.channels is not None:
+            self.channels.undone(found)
         self.local = dict(local)
         self.settings.undo(settings)
         del self.savepoints[found + 1 :]

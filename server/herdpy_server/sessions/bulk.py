@@ -91,6 +91,8 @@ def target(
     if there is not None:
         if not isinstance(there, Table):
             raise SqlError("42809", f'"{name}" is not a table', table=name)
+        if there.is_routed:
+            raise SqlError("0A000", f'"{name}" has, or is, a partition, and cannot be replaced', table=name)
         view.drop_table(there)
     view.create_table(replace(table_for(view.next_id, name, schema), schema=place))
     made = view.catalog.relations[place, name]

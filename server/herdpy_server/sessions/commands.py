@@ -24,6 +24,7 @@ from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.request_ids import request_function
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.undropping import undrop_table
+from herdpy_server.store.notified import check_channel
 from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.cluster import no_cluster
 from herdpy_sql.clock import Clock
@@ -50,7 +51,7 @@ from herdpy_sql.plan import (
     Execute,
     Explain,
     Fetch,
-    Nothing,
+    Listen,
     Plan,
     Prepare,
     ReleaseSavepoint,
@@ -324,6 +325,7 @@ async def discard(session: TransactionBlock, plan: Discard) -> Result:
         session.settings.reset()
         if session.advisory is not None:
             session.advisory.unlock_all()
+        session.listen(None, ends=True)
     if plan.what in {"ALL", "SEQUENCES"}:
         session.sequences.forget()
     if plan.what in {"ALL", "TEMP", "TEMPORARY"}:
@@ -358,10 +360,12 @@ async def declare_cursor(execution: Execution, plan: DeclareCursor, bound: Bound
     portal.scrolls = plan.scroll == "SCROLL" or (not plan.scroll and plan.goes_back)
     session.may_recover = session.declares = True
     try:
-        execution.cursors.hold(portal, await execution.run_plan(bound.inner(plan.query)))
+        answer = await execution.run_plan(bound.inner(plan.query))
+        portal.columns = answer.columns
+        execution.cursors.hold(portal, answer)
         if portal.buffer is not None:
             if session.cursor_form is not None and not plan.hold:
-                portal.buffer.prefer(session.cursor_form(plan.query.columns or ()))
+                portal.buffer.prefer(session.cursor_form(answer.columns or ()))
             await portal.buffer.reach(None if plan.hold else 1)  # errors but of values are DECLARE's
     except SqlError as error:
         if plan.hold or not error.sqlstate.startswith(_VALUE_ERRORS) or session.transaction is None:
@@ -480,9 +484,19 @@ def _cluster_for(session: TransactionBlock, name: str, tablespace: str) -> Clust
     return cluster
 
 
-async def do_nothing(session: TransactionBlock, plan: Nothing) -> Result:
-    """A statement that is known and does nothing."""
-    del session
+async def listen(session: TransactionBlock, plan: Listen) -> Result:
+    """LISTEN and UNLISTEN. SqlError 22023 for a name that is none, 54000; 0A000 in a forwarded session."""
+    if session.is_forwarded:
+        raise SqlError(
+            "0A000",
+            f"{plan.tag} cannot be forwarded to the leader with other statements",
+            hint="Send it in a query of its own.",
+        )
+    if plan.channel is not None and not plan.ends:
+        check_channel(plan.channel)
+    if session.transaction is None and not session.autocommit:
+        session.begin()
+    session.listen(plan.channel, ends=plan.ends)
     return Result(plan.tag, -1)
 
 
@@ -537,7 +551,7 @@ _OF_THE_BLOCK: dict[type[Plan], Callable[[TransactionBlock, Any], Awaitable[Resu
     CloseCursor: close_cursor,
     Discard: discard,
     SetConstraints: set_constraints,
-    Nothing: do_nothing,
+    Listen: listen,
     ChangeRoles: change_roles_by_plan,
     ChangeTablespaces: change_tablespaces,
     CheckTablespace: check_tablespace,

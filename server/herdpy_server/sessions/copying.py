@@ -24,10 +24,10 @@ import pyarrow as pa
 from herdpy.log.wait import Pause
 from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.copy.parameters import Parameter, ParameterReader
-from herdpy_server.sessions.binding import BoundStatement
+from herdpy_server.sessions.binding import BoundStatement, redefined
 from herdpy_server.sessions.bulk import Loader
 from herdpy_server.sessions.column_inserts import ColumnWriter, Insertion, insertion_of
-from herdpy_server.sessions.plans import PreparedStatement
+from herdpy_server.sessions.plans import PreparedStatement, shape_of
 from herdpy_server.sessions.query_backend import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
@@ -242,6 +242,8 @@ async def copy_out(execution: Execution, plan: CopyTo, bound: BoundStatement) ->
     """Begin COPY ... TO STDOUT. SqlError as its query raises them, if it is not asked for its rows later."""
     session = execution.block
     answer = await execution.run_plan(bound.inner(plan.query))
+    if shape_of(answer.columns) != shape_of(plan.query.columns):  # it was bound again after a wait
+        raise redefined()
     columns = tuple((column.name, column.type) for column in plan.outputs)
     target = CopyTarget("", columns, plan.options, session.settings.zone)
     result = Result(plan, -1)

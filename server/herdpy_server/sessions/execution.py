@@ -25,7 +25,13 @@ from typing import TYPE_CHECKING, Any
 from herdpy.log import LogError
 from herdpy.log.wait import Wait
 from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
-from herdpy_server.sessions.binding import Bindable, Binding, BoundStatement, PlanAlone, session_closed
+from herdpy_server.sessions.binding import (
+    Bindable,
+    Binding,
+    BoundStatement,
+    ColumnarStatement,
+    session_closed,
+)
 from herdpy_server.sessions.block import SessionNotice, TransactionBlock
 from herdpy_server.sessions.column_inserts import ParameterColumns
 from herdpy_server.sessions.flashback import NeedsPast, past_state
@@ -49,6 +55,7 @@ from herdpy_sql.execute.query import SelectPlan
 from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.lock_modes import TABLE_MODES
+from herdpy_sql.partition_map import read_tables
 from herdpy_sql.plan import Plan, PlanOutcome, SourceChanged
 from herdpy_sql.storage import MustWait
 
@@ -471,7 +478,7 @@ class Execution:
         if isinstance(bound.ready.plan, SelectPlan):
             columnar = bound.columnar()
             if columnar is not None:
-                return self._stream(PlanAlone(columnar, bound.values, bound.past))
+                return self._stream(ColumnarStatement(bound, columnar))
         return await self._carry_out(bound, limited=False)
 
     def _stream(self, bound: BoundStatement) -> Result:
@@ -531,6 +538,7 @@ class Execution:
                     except SourceChanged:
                         workspace.undo(mark)
                         stale += 1
+                        catalog = None  # the plan may be of an older one than that
                 if met is not None:
                     catalog = self._give_way(workspace, mark, catalog)
                     if own and self._isolate(transaction, ready):
@@ -716,7 +724,7 @@ class Execution:
     def _lock_targets(self, transaction: Transaction, plan: Plan) -> None:
         """Others keep changing the rows that this statement chose: keep them out while it chooses."""
         transaction.instant = False
-        for table in plan.tables_written:
+        for table in read_tables(transaction.workspace.catalog, plan.tables_written):
             self._tablespace.locks.acquire_table(transaction, table.id)
 
 

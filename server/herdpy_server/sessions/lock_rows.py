@@ -34,10 +34,15 @@ _OF_ROWS = ("AccessShareLock", "RowShareLock", "ExclusiveLock", "AccessExclusive
 _CLASSES = 1259
 
 
+def next_number() -> int:
+    """A number that no transaction of this process has."""
+    return next(_NUMBERS)
+
+
 def number_of(transaction: Transaction) -> int:
     """A number for a transaction, which it keeps; as PostgreSQL's transaction ids, of this process alone."""
     if not transaction.xid:
-        transaction.xid = next(_NUMBERS)
+        transaction.xid = next_number()
     return transaction.xid
 
 

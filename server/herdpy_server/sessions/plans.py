@@ -558,7 +558,7 @@ class PreparedStatement:
         assert shared is not None
         ready = shared.planned(catalog, engine)
         columns = ready.plan.columns
-        if _shape(columns) != _shape(self.columns):
+        if shape_of(columns) != shape_of(self.columns):
             raise SqlError(
                 "0A000", "cached plan must not change result type", routine="RevalidateCachedQuery"
             )
@@ -567,6 +567,6 @@ class PreparedStatement:
         return ready
 
 
-def _shape(columns: tuple[OutputColumn, ...] | None) -> list[tuple[str, SqlType]] | None:
+def shape_of(columns: tuple[OutputColumn, ...] | None) -> list[tuple[str, SqlType]] | None:
     """What of columns a client counts on."""
     return None if columns is None else [(column.name, column.type) for column in columns]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from herdpy_server.roles.effective_role import EffectiveRoles
 from herdpy_server.roles.passwords import without_passwords
 from herdpy_server.roles.role import RoleStore
+from herdpy_server.roles.role_settings import shown_settings
 from herdpy_server.sessions.identity import Identity
 from herdpy_server.sessions.lock_rows import wait_event
 from herdpy_sql.errors import SqlError
@@ -157,6 +158,7 @@ class SessionRegistry:
         session.identity = Identity(
             user, database, pid, self._started_us, SYSTEM if role is None else role.ident, address
         )
+        session.sequences.pid = pid
         session.directory = self
         session.roles = self.role_store
         session.auditor = self.auditor
@@ -253,6 +255,7 @@ class SessionRegistry:
                 role.connection_limit,
                 role.valid_until,
                 tuple(RoleMember(one.role, one.admin, one.grantor) for one in role.memberships),
+                shown_settings(role),
             )
 
     def server_settings(self, user: str) -> Iterable[SettingRow]:

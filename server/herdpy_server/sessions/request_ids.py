@@ -99,7 +99,7 @@ async def _answer(session: TransactionBlock, plan: RequestFunction, values: Sequ
         absent = UNKNOWN
     else:
         found = tablespace.requests.find(request_id)
-        follows = session.settings["in_hot_standby"] == "on"
+        follows = session.settings.standby
         absent = NOT_DONE if tablespace.requests.would_know(request_id) and not follows else UNKNOWN
         if found is None and guard is not None and not follows:
             # Another may lead meanwhile, and have done it: only who leads certainly can say "not done".

@@ -243,6 +243,8 @@ def row_write(plan: Plan, answers: Callable[[int], bytes]) -> RowStep | None:
     """
     if plan.columns is not None or plan.remarks:
         return None
+    if any(table.partition_key is not None for table in plan.tables_written):
+        return None
     if type(plan) is UpdatePlan and not plan.rules.generated:
         return RowUpdate(plan, [answers(0), answers(1)])
     if type(plan) is InsertPlan:

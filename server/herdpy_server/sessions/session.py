@@ -594,6 +594,8 @@ class Session(TransactionBlock):
         self.drop_temporary()
         if self.advisory is not None:
             self.advisory.close()
+        if self.channels is not None:
+            self.channels.close()
 
     def shut(self) -> None:
         """Begin no more statements, and end one that waits; within the engine's turn."""
@@ -615,15 +617,25 @@ def _no_gaps(statement: PreparedStatement, declared: int) -> None:
 
 
 class SimpleQuery:
-    """The statements of one text, taken step by step. Left in the middle, it needs :meth:`Session.abort`."""
+    """The statements of one text, taken step by step. Left in the middle, it needs :meth:`Session.abort`.
 
-    __slots__ = ("_at", "_session", "_statements", "_text")
+    Attributes:
+        commits_apart: the implicit transaction is left open after the last step, for :meth:`Session.commit`.
+    """
+
+    __slots__ = ("_at", "_session", "_statements", "_text", "commits_apart")
 
     def __init__(self, session: Session, statements: tuple[Prepared, ...], text: str) -> None:
         self._session = session
         self._text = text
         self._statements = statements
         self._at = 0
+        self.commits_apart = False
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The first word of each statement, in capitals."""
+        return tuple(one.keyword for one in self._statements)
 
     @property
     def is_empty(self) -> bool:
@@ -641,11 +653,14 @@ class SimpleQuery:
             return None
         self._at = at + 1
         statement, is_last = self._statements[at], self._at == len(self._statements)
-        if len(self._statements) > 1 and session.transaction is None and session.autocommit:
+        is_block = len(self._statements) > 1 or self.commits_apart
+        if is_block and session.transaction is None and session.autocommit:
             session.begin()
             session.implicit = True
         try:
-            return await session.run(statement, (), source=self._text, ends=is_last)
+            return await session.run(
+                statement, (), source=self._text, ends=is_last and not self.commits_apart
+            )
         except ParameterCountError as error:
             raise SqlError("42P02", "there is no parameter $1") from error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import zoneinfo
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -307,6 +307,9 @@ _SETTINGS = [
             boolean),
     Setting("herdpy.engine", "auto", "Which engine answers a SELECT: auto, own or columnar.",
              one_of("auto", "own", "columnar")),
+    Setting("herdpy.forward", "off", "Whether a follower forwards to the leader what it may not do.",
+            boolean),
+    Setting("herdpy.forward_timeout", "10s", "How long a forwarded statement waits for a leader.", wait),
     Setting("herdpy.max_result_size", "0", "The largest answer of the columnar engine; 0 without a limit.",
             memory()),
     Setting("herdpy.max_staleness_ms", "1000", "How old an answer at the read level bounded may be.",
@@ -407,6 +410,10 @@ KNOWN = {setting.name: setting for setting in _SETTINGS}
 _REQUEST_ID = "herdpy.request_id"
 OF_ROLES = ("session_authorization", "role")
 """Settings that say whose rights count."""
+_OF_THE_STATEMENT = frozenset({*MODES, _REQUEST_ID, "herdpy.traceparent", "herdpy.forward"})
+"""Settings that go with one statement or transaction, or one of the nodes."""
+_NOT_OF_ROLES = frozenset({*MODES, *OF_ROLES, _REQUEST_ID, "herdpy.traceparent"})
+"""Settings that sessions of a role cannot begin with."""
 MAX_CUSTOM = 1_000
 """Settings of its user's own (``SET a.b = ...``) that a session can have."""
 MAX_CUSTOM_LENGTH = 65_536
@@ -427,6 +434,7 @@ class Settings:
         read_only: what is begun now may not write.
         isolation: of what is begun now.
         on_mode: is called before a mode of the open transaction is given a value.
+        on_standby: is called after ``standby`` has changed.
         check_role: is called before a role is taken on (SET ROLE, SET SESSION AUTHORIZATION).
         on_role: is called when another role's rights count.
         request_id: the name of the next commit; empty when it has none.
@@ -434,21 +442,25 @@ class Settings:
         max_result_bytes: the largest answer of the columnar engine; 0 without a limit.
         read_level: how new what is read must be, where the database has several replicas.
         standby: the database only follows another one, so nothing may write; see :meth:`set_standby`.
+        forward, forward_timeout_s: then the leader does it, and is waited for so long.
         path: the schemas where names without one are looked for, whether they exist or not.
         temporary_schema: where the session's temporary tables are; "" as long as there is none.
         commit_position: of the newest commit that had a name; empty when there was none.
         revision: another number after every change.
         max_custom: how many settings that HerdPy does not know there may be.
+        of_role: what the session has begun with by its role's settings.
     """
 
     def __init__(self) -> None:
         self._values = {name: setting.default for name, setting in KNOWN.items()}
         self._defaults = dict(self._values)
+        self.of_role: dict[str, str] = {}
         self._saved: dict[str, str] | None = None  # what to go back to; made at the first change
         self._in_transaction = False
         self.max_custom = MAX_CUSTOM
         self.standby = False
         self.on_mode: Callable[[str, str], object] = lambda _name, _value: None
+        self.on_standby: Callable[[], object] = lambda: None
         self.check_role: Callable[[str, str], object] = _nobody_else
         self.on_role: Callable[[], object] = lambda: None
         self._role = ("none", "")
@@ -461,11 +473,12 @@ class Settings:
     def _derive(self) -> None:
         self.revision += 1
         values = self._values
-        values["in_hot_standby"] = "on" if self.standby else "off"
+        self.forward = values["herdpy.forward"] == "on"
+        self.forward_timeout_s = milliseconds(values["herdpy.forward_timeout"]) / 1000
+        only_reads = self.standby and not self.forward
+        values["in_hot_standby"] = "on" if only_reads else "off"
         if not self._in_transaction:
-            values["transaction_read_only"] = (
-                "on" if self.standby else values["default_transaction_read_only"]
-            )
+            values["transaction_read_only"] = "on" if only_reads else values["default_transaction_read_only"]
             values["transaction_isolation"] = values["default_transaction_isolation"]
             values["transaction_deferrable"] = values["default_transaction_deferrable"]
         level = values["transaction_isolation"]
@@ -510,6 +523,7 @@ class Settings:
         if standby != self.standby:
             self.standby = standby
             self._derive()
+            self.on_standby()
 
     def __getitem__(self, name: str) -> str:
         try:
@@ -531,7 +545,47 @@ class Settings:
         setting = KNOWN.get(name)
         kept = value if setting is not None and setting.read_only else self.checked(name, value)
         self._defaults[name] = self._values[name] = kept
+        self.of_role.pop(name, None)
         self._derive()
+
+    def start_as_role(self, values: Iterable[tuple[str, str]]) -> list[SqlError]:
+        """What a role begins sessions with (ALTER ROLE ... SET), before the client's :meth:`start_with`.
+
+        Returns:
+            What is wrong with those that are of no use any more, for warnings.
+        """
+        wrong = []
+        for name, value in values:
+            try:
+                kept = self._checked(name, value)
+            except SqlError as error:
+                wrong.append(error)
+                continue
+            self.of_role[name] = self._defaults[name] = self._values[name] = kept
+        self._derive()
+        return wrong
+
+    def checked_for_role(self, name: str, value: str | None) -> str | None:
+        """A value as a role's record has it: as it was written; None for no value.
+
+        Raises:
+            SqlError: as :meth:`set`; 0A000 no role can have this setting.
+        """
+        if name in _NOT_OF_ROLES:
+            raise SqlError("0A000", f'parameter "{name}" cannot be a setting of a role')
+        kept = self.checked(name, value)
+        if not self._may_set_for_role(name):
+            raise SqlError("42501", f'permission denied to set parameter "{name}"')
+        return kept if value is not None and name == "search_path" else value
+
+    def _may_set_for_role(self, name: str) -> bool:
+        """As in PostgreSQL: of settings that are not known, superusers alone have roles begin with them."""
+        known = KNOWN.get(name)
+        return self._values["is_superuser"] == "on" or (known is not None and not known.superusers)
+
+    def not_to_reset(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Of a role's settings those that RESET ALL leaves, as this user may not change them."""
+        return {name: value for name, value in values.items() if not self._may_set_for_role(name)}
 
     def set_shown(self, values: Mapping[str, str]) -> None:
         """Have SHOW say what the server is: of settings that cannot be changed."""
@@ -542,12 +596,17 @@ class Settings:
     def checked(self, name: str, value: str | None) -> str:
         """A value, or the default for None, as it would be kept; SqlError as :meth:`set`."""
         setting = KNOWN.get(name.lower())
+        if setting is not None and setting.superusers and self._values["is_superuser"] != "on":
+            raise SqlError("42501", f'permission denied to set parameter "{setting.name}"')
+        return self._checked(name, value)
+
+    def _checked(self, name: str, value: str | None) -> str:
+        """:meth:`checked`, whoever gives the value."""
+        setting = KNOWN.get(name.lower())
         if setting is None:
             return self._checked_custom(name, value)
         if setting.read_only:
             raise SqlError("55P02", f'parameter "{setting.name}" cannot be changed')
-        if setting.superusers and self._values["is_superuser"] != "on":
-            raise SqlError("42501", f'permission denied to set parameter "{setting.name}"')
         if value is None:
             return self._defaults[setting.name]
         try:
@@ -558,7 +617,8 @@ class Settings:
                 f'invalid value for parameter "{SHOWN_NAMES.get(setting.name, setting.name)}": "{value}"',
                 hint=str(error),
             ) from error
-        if self.standby and setting.name == "transaction_read_only" and kept == "off":
+        is_mode = setting.name == "transaction_read_only"
+        if self.standby and not self.forward and is_mode and kept == "off":
             raise SqlError("0A000", "cannot set transaction read-write mode during recovery")
         return kept
 
@@ -604,6 +664,55 @@ class Settings:
         for name in self._values.keys() - self._defaults.keys():
             self._values[name] = ""
         self._derive()
+
+    # For sessions whose statements are forwarded, at both ends.
+
+    def differences(self) -> dict[str, str]:
+        """What another session needs to have the same settings: those that are not as they begin."""
+        return {
+            name: value
+            for name, value in self._values.items()
+            if (name not in KNOWN or (value != KNOWN[name].default and not KNOWN[name].read_only))
+            and name not in _OF_THE_STATEMENT
+        }
+
+    def beginning(self) -> dict[str, str]:
+        """What RESET goes back to, where that is not the default of the setting."""
+        return {
+            name: value
+            for name, value in self._defaults.items()
+            if (name not in KNOWN or (value != KNOWN[name].default and not KNOWN[name].read_only))
+            and name not in _OF_THE_STATEMENT
+            and name not in OF_ROLES
+        }
+
+    def take(self, values: Mapping[str, str]) -> None:
+        """Have exactly these :meth:`differences` of another session, outside of a transaction.
+
+        What only a newer server knows is passed over. SqlError: the role is not the user's to take on.
+        """
+        known = {name: value for name, value in values.items() if name in KNOWN or "." in name}
+        for name in OF_ROLES:
+            if name in known and known[name] != self._values[name]:
+                self.check_role(name, known[name])
+        kept = {name: self._values[name] for name in self._values if name in _OF_THE_STATEMENT}
+        shown = {name: self._values[name] for name, one in KNOWN.items() if one.read_only}
+        begin = {name: setting.default for name, setting in KNOWN.items()}
+        self._values = {**begin, **known, **kept, **shown}
+        self._derive()
+
+    def take_over(self, values: Mapping[str, str | None]) -> None:
+        """What SET was said elsewhere for this session; None: as it begins."""
+        self._save()
+        for name, value in values.items():
+            known = KNOWN.get(name)
+            self._values[name] = value if value is not None else "" if known is None else known.default
+        self._derive()
+
+    def learn_request_id(self, name: str) -> None:
+        """What was SET elsewhere for this session as the name of the next commit; "": it has none."""
+        self._values[_REQUEST_ID], self.request_id = name, name.encode()
+        self.is_statements_name = False
 
     def take_request_id(self) -> bytes:
         """The name of the commit that is made now; the next one has none."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.advisory import AdvisoryLocks
-from herdpy_server.sessions.lock_rows import LockOwners, blockers, lock_rows
+from herdpy_server.sessions.lock_rows import LockOwners, blockers, lock_rows, next_number, number_of
 from herdpy_server.sessions.statement_table import query_id_of, refused_reset
 from herdpy_server.store import NoLocks, Workspace
 from herdpy_server.tablespace.cluster import Facts, flashback_row, ledger_rows, limit_rows
@@ -37,6 +37,7 @@ class SessionState:
         identity = session.identity
         self._session = session
         self._advised: list[AdvisoryCall] = []
+        self._number: int | None = None
         self.user = session.effective_role.name if session.settings["role"] != "none" else ""
         self.session_user = session.settings["session_authorization"] or identity.user
         self.user = self.user or self.session_user
@@ -44,6 +45,8 @@ class SessionState:
         self.in_recovery = session.settings.standby
         self.wal_lsn = str(session.tablespace.log.end)
         self.replay_lsn = str(session.tablespace.store.applied) if self.in_recovery else None
+        self.channels = () if session.channels is None else session.channels.names
+        self.notification_queue_usage = session.tablespace.notifications.queue_usage
 
     def roles(self) -> Iterable[RoleRow]:
         """The superuser that is there from the start, and the directory's."""
@@ -57,7 +60,8 @@ class SessionState:
         """What SHOW ALL says."""
         for setting, value in self._session.settings:
             context = "superuser" if setting.superusers else "internal" if setting.read_only else "user"
-            yield SettingRow(setting.name, value, setting.description, setting.default, context)
+            of_role = self._session.settings.of_role.get(setting.name)
+            yield SettingRow(setting.name, value, setting.description, setting.default, context, of_role)
 
     def activity(self) -> Iterable[Activity]:
         """The directory's, or this session alone."""
@@ -155,6 +159,15 @@ class SessionState:
                 "checkpoints": tablespace.store.counts.flushes,
                 "since_us": self.started_us,
             }
+
+    def transaction_number(self, *, assign: bool) -> int | None:
+        """The open transaction's; a statement that is its own transaction keeps one while it runs."""
+        transaction = self._session.transaction
+        if transaction is not None:
+            return number_of(transaction) if assign else transaction.xid or None
+        if assign and self._number is None:
+            self._number = next_number()
+        return self._number
 
     def reset_counts(self) -> None:
         """See ServerState."""

@@ -22,6 +22,7 @@ from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
 from herdpy_sql.execute.change import DeletePlan, MergePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.define import CreateIndexPlan
 from herdpy_sql.execute.insert import InsertSelectPlan
+from herdpy_sql.execute.partitions import AlterPartitionedPlan, AttachPartitionPlan, CreatePartitionPlan
 from herdpy_sql.execute.query import AggregatePlan, SelectPlan
 from herdpy_sql.execute.references import ReferringChange, ReferringInsert
 from herdpy_sql.execute.undrop import UndropTablePlan
@@ -45,6 +46,9 @@ STEPPED = (
     MergePlan,
     CreateIndexPlan,
     AlterTablePlan,
+    AlterPartitionedPlan,
+    AttachPartitionPlan,
+    CreatePartitionPlan,
     ReindexPlan,
     UndropTablePlan,
 )

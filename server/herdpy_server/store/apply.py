@@ -31,6 +31,7 @@ from herdpy.log.records import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    Notify,
     PutObject,
     PutRole,
     Record,
@@ -361,8 +362,8 @@ class Applier:
     def _sequence_advance(self, record: SequenceAdvance) -> None:
         self._memory.put(self._memory.head(record.sequence_id), SEQUENCE_KEY, record.state)
 
-    def _notify(self, record: Before | LoadDone | TablesChecksum) -> None:
-        """Nothing to change: for feeds, for who asks for the load again, for who compares replicas."""
+    def _pass_over(self, record: Before | LoadDone | Notify | TablesChecksum) -> None:
+        """Nothing to change: for feeds, for listeners, for who repeats a load or compares replicas."""
 
 
 _APPLY: dict[type[Record], Callable[..., None]] = {
@@ -381,10 +382,11 @@ _APPLY: dict[type[Record], Callable[..., None]] = {
     PutObject: Applier._put_object,
     DropObject: Applier._drop_object,
     SequenceAdvance: Applier._sequence_advance,
-    Before: Applier._notify,
+    Before: Applier._pass_over,
     LoadBatch: Applier._load_batch,
-    LoadDone: Applier._notify,
-    TablesChecksum: Applier._notify,
+    LoadDone: Applier._pass_over,
+    Notify: Applier._pass_over,
+    TablesChecksum: Applier._pass_over,
 }
 
 

@@ -30,6 +30,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
+from herdpy.formats import PARTITIONS_LEVEL, TIME_PRECISION_LEVEL
 from herdpy.log.records import (
     AlterTable,
     CreateIndex,
@@ -87,6 +88,7 @@ class Definitions:
 
     def create_table(self, table: Table) -> None:
         """Define ``table`` (its id from ``next_id``)."""
+        self._refuse_early(table)
         catalog = self._define(table.schema)
         self._need(table)
         self._name_table(table)
@@ -97,6 +99,21 @@ class Definitions:
         for db in databases:
             self._state.clear(db)
         self._note(catalog, partial(Catalog.with_table, table=table), CreateTable(encode_table(table)))
+
+    def _refuse_early(self, table: Table) -> None:
+        """SqlError 0A000 for what servers that may read the log do not know of."""
+        level = self._state.store.level()
+        new = ""
+        if table.is_routed and level < PARTITIONS_LEVEL:
+            new = "partitions are"
+        elif level < TIME_PRECISION_LEVEL and any(one.type.is_rounded_time for one in table.columns):
+            new = "columns of times with a precision are"
+        if new:
+            raise SqlError(
+                "0A000",
+                f"{new} not supported before the upgrade of this database is finished",
+                hint="herdpy admin upgrade --finish (docs/upgrades.md).",
+            )
 
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
@@ -118,6 +135,7 @@ class Definitions:
 
     def alter_table(self, table: Table, changed: Table) -> None:
         """Give ``table`` another definition, that its rows are of, too: see ``View``."""
+        self._refuse_early(changed)
         catalog = self._define(table.schema, changed.schema)
         self._need(changed, table)
         self._state.ops(table)

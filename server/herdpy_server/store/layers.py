@@ -18,7 +18,7 @@ import heapq
 from abc import abstractmethod
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from itertools import chain as chained
 from itertools import count, islice
 from time import sleep
@@ -249,8 +249,12 @@ def overlay(
     low: bytes | None,
     high: bytes | None,
     reverse: bool,
+    gone: Callable[[bytes], None] | None = None,
 ) -> Iterator[Item]:
-    """The items of ``under`` in [low, high) as the deltas (newest first) change them, in order."""
+    """The items of ``under`` in [low, high) as the deltas (newest first) change them, in order.
+
+    ``gone`` is called with each key that is deleted.
+    """
     keys = changed_keys(deltas, low, high, reverse)
     upper = next(keys, None)
     if upper is None:
@@ -263,11 +267,15 @@ def overlay(
             value = single[upper] if single is not None else find(deltas, upper)
             if value is not None:
                 yield upper, value  # type: ignore[misc]
+            elif gone is not None:
+                gone(upper)
             upper = next(keys, None)
         if upper == key:
             value = single[key] if single is not None else find(deltas, key)
             if value is not None:
                 yield key, value  # type: ignore[misc]
+            elif gone is not None:
+                gone(key)
             upper = next(keys, None)
         else:
             yield item
@@ -275,6 +283,8 @@ def overlay(
         value = single[upper] if single is not None else find(deltas, upper)
         if value is not None:
             yield upper, value  # type: ignore[misc]
+        elif gone is not None:
+            gone(upper)
         upper = next(keys, None)
 
 
@@ -368,6 +378,22 @@ class Memory:
             head.nbytes += delta.nbytes
             self.rows += len(head.rows) - before
             self.nbytes += delta.nbytes
+
+    def adopt_rows(self, db: int, rows: dict[bytes, bytes | None], size_bytes: int) -> None:
+        """Apply changes of one database; ``size_bytes``: of the keys and values."""
+        if len(rows) > _ADOPT_ROWS:
+            delta = Delta()
+            delta.rows, delta.nbytes = rows, size_bytes + ENTRY_BYTES * len(rows)
+            self._take_over(db, delta)
+            return
+        head = self.head(db)
+        before = len(head.rows)
+        head.rows.update(rows)
+        fresh = len(head.rows) - before
+        size_bytes += ENTRY_BYTES * fresh
+        head.nbytes += size_bytes
+        self.rows += fresh
+        self.nbytes += size_bytes
 
     def adopt_delta(self, db: int, delta: Delta) -> None:
         """Apply one transaction's changes of one database."""

@@ -10,6 +10,7 @@ from herdpy.log.lsn import LSN, START
 from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.layers import Chain, Item, Layer, Missing, find, overlay, showing
 from herdpy_server.store.pages import PageTree
+from herdpy_server.store.routing import holder
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Index, Table
 
@@ -127,6 +128,9 @@ class StoreSnapshot:
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
+        if table.partition_key is not None:
+            found = holder(self.catalog, table, key)
+            return None if found is None else self.get(found, key)
         value = find(self.chain(table.id), key)
         return self.disk.get(table.id, key) if isinstance(value, Missing) else value
 

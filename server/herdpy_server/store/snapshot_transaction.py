@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import InsertBatch
+from herdpy_server.store import routing
 from herdpy_server.store.batches import Expanded
 from herdpy_server.store.definitions import differs
 from herdpy_server.store.history import History, Pin, Range
@@ -168,6 +169,9 @@ class SnapshotTransaction(Workspace):
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
+        if table.partition_key is not None:
+            found = self.holder(table, key)
+            return None if found is None else self.get(found, key)
         db = table.id
         own = self.layer.get(db)
         if own is not None:
@@ -242,12 +246,20 @@ class SnapshotTransaction(Workspace):
 
     def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
         """See Workspace; SqlError 40001 when another transaction has changed it since the snapshot."""
+        if table.partition_key is not None:
+            found = self.holder(table, key)
+            if found is None:
+                return
+            table = found
         self._in_force(table)
         super().lock_row(table, key, mode)
         self._unchanged(table.id, key)
 
     def try_lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> bool:
         """See :meth:`lock_row`."""
+        if table.partition_key is not None:
+            found = self.holder(table, key)
+            return found is None or self.try_lock_row(found, key, mode)
         self._in_force(table)
         if not super().try_lock_row(table, key, mode):
             return False
@@ -256,6 +268,9 @@ class SnapshotTransaction(Workspace):
 
     def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
         """See :meth:`lock_row`."""
+        if table.partition_key is not None:
+            super().lock_rows(table, keys)
+            return
         self._in_force(table)
         super().lock_rows(table, keys)
         self._none_changed(table.id, keys)
@@ -268,6 +283,8 @@ class SnapshotTransaction(Workspace):
 
     def insert(self, table: Table, values: Sequence[Datum]) -> None:
         """See Workspace. Where a row has the key that the snapshot does not have, that is 23505 or 40001."""
+        if table.is_routed:
+            table = self.placed(table, values)
         self._in_force(table)
         try:
             super().insert(table, values)
@@ -278,6 +295,9 @@ class SnapshotTransaction(Workspace):
 
     def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
         """See :meth:`insert`."""
+        if table.partition_key is not None:
+            groups = routing.grouped_rows(self.catalog, table, list(rows))
+            return sum(self.insert_many(one, some) for one, some in groups)
         self._in_force(table)
         taken = rows if isinstance(rows, list) else list(rows)
         try:
@@ -290,6 +310,8 @@ class SnapshotTransaction(Workspace):
 
     def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
         """See :meth:`insert`."""
+        if table.partition_key is not None:
+            return super().insert_batch(table, batch)
         self._in_force(table)
         try:
             count = super().insert_batch(table, batch)
@@ -325,6 +347,12 @@ class SnapshotTransaction(Workspace):
 
     def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Datum]) -> None:
         """See :meth:`lock_row`."""
+        if table.is_routed:
+            before, table = self.holder(table, key), self.placed(table, values)
+            if before is not None and before.id != table.id:
+                self.delete(before, key, image)
+                self.insert(table, values)
+                return
         self._in_force(table)
         super().update(table, key, image, values)
         self._unchanged(table.id, key)
@@ -334,6 +362,8 @@ class SnapshotTransaction(Workspace):
 
     def delete(self, table: Table, key: bytes, image: bytes) -> None:
         """See :meth:`lock_row`."""
+        if table.partition_key is not None:
+            table = self.holder(table, key) or table
         self._in_force(table)
         super().delete(table, key, image)
         self._unchanged(table.id, key)
@@ -374,6 +404,7 @@ class Newest:
     """What a transaction reads past its snapshot."""
 
     def __init__(self, transaction: SnapshotTransaction) -> None:
+        self.catalog = transaction.catalog
         self.get = partial(Workspace.get, transaction)
         self.scan = partial(Workspace.scan, transaction)
         self.index_scan = partial(Workspace.index_scan, transaction)

@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from herdpy.formats import NEWEST_LEVEL
 from herdpy.log import LSN, START, LoggedTransaction
 from herdpy.log.records import Record, TablesChecksum
 from herdpy_server.store import check, copy, flush
@@ -27,6 +28,7 @@ from herdpy_server.store.apply import AppliedState, Applier, BackgroundChanges, 
 from herdpy_server.store.check import Finding
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
+from herdpy_server.store.dead_ranges import DeadRanges
 from herdpy_server.store.disk import MAX_DATABASES, MAX_READERS, ApplyError, Disk
 from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.flush import Begun
@@ -37,6 +39,7 @@ from herdpy_server.store.limits import ADDRESS_SPACE, Limit
 from herdpy_server.store.loads import Loaded, LoadOutcome, Loads, loaded_by
 from herdpy_server.store.marks import KeptPast, Marks, StateMark
 from herdpy_server.store.outcomes import CommitOutcome, Outcomes, outcome_of
+from herdpy_server.store.row_changes import EncodedChanges, GatheredTables
 from herdpy_server.store.segment_file import SegmentDraft
 from herdpy_server.store.segments import SegmentFiles, SegmentKeeper
 from herdpy_server.store.snapshot import StoreSnapshot
@@ -62,12 +65,14 @@ class Store:
         loads: those that were done, as applied.
         uuid: made with the store.
         on_roles: called when other roles are applied than before.
+        level: gives what may be written to the log (``herdpy.formats``).
         on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
         sequence_heads: the states of sequences as far as values were given here, by id.
         id_head: open transactions define things with ids below this one.
         history: what was committed since the oldest state that an open transaction has pinned.
         max_databases: tables and indexes that there may be.
         spilling: where large transactions put what is too much for memory; None: nowhere.
+        dead_ranges: ranges of keys of which none is visible now.
         watched_tables: of which the written keys are noted, for an index that is made meanwhile.
         segments: keeps columns of tables in files beside LMDB's; None: nothing does.
         committed_us: the newest time of a commit that is applied, in microseconds since 1970; 0: none is.
@@ -84,6 +89,7 @@ class Store:
         self.columns = ColumnCache(column_cache_bytes, files if segment_bytes else None)
         self.max_databases = MAX_DATABASES
         self.memory = Memory()
+        self.dead_ranges = DeadRanges()
         self.history = History()
         self.applied = self.durable = disk.durable
         self.committed_us = disk.committed_us
@@ -104,6 +110,7 @@ class Store:
         self._apply_ops: dict[int, TableOps] = {}
         self.on_checksum: Callable[[TablesChecksum], object] = lambda _record: None
         self.on_roles: Callable[[], object] = lambda: None
+        self.level: Callable[[], int] = lambda: NEWEST_LEVEL
         self.spilling: SpillSettings | None = None
         self._sequence = 0
         self._half_applied: BaseException | None = None
@@ -292,6 +299,39 @@ class Store:
         self._apply(lsn, [(records, None)], named, _loads_of(transactions), _newest_of(transactions))
         self._report_checksums((one.records, None) for _lsn, one in transactions)
 
+    def encoded_changes(self) -> EncodedChanges:
+        """Where transactions are added for :meth:`apply_changes`; nothing else is applied meanwhile."""
+        return EncodedChanges(self.catalog)
+
+    def apply_changes(self, lsn: LSN, changes: EncodedChanges) -> None:
+        """As :meth:`apply_logged`, for plain transactions of any number of entries, all at once.
+
+        ``lsn`` is where to go on after all of them. Errors as ``apply_entry``.
+        """
+        with self._lock:
+            self.dead_ranges.forget()
+            try:
+                for step in changes.steps:
+                    if isinstance(step, dict):
+                        self._adopt_gathered(step)
+                    else:
+                        self._apply_rows(step)
+                self._applied(lsn, self.catalog, changes.named, (), changes.newest_us)
+            except BaseException as error:
+                self.spoil(error)  # what is applied half is never written
+                raise
+
+    def _adopt_gathered(self, tables: GatheredTables) -> None:
+        for table_id, gathered in tables.items():
+            self.memory.adopt_rows(table_id, gathered.rows, gathered.size_bytes)
+            self.counts.follow_rows(table_id, gathered.net)
+
+    def _apply_rows(self, records: Sequence[Record]) -> None:
+        Applier(self.memory, AppliedState(self.memory, self.disk), self.catalog, self._apply_ops).apply(
+            records
+        )
+        self.counts.follow(records)
+
     def apply_in_steps(
         self, lsn: LSN, transactions: Sequence[tuple[LSN, LoggedTransaction]]
     ) -> Iterator[None]:
@@ -308,6 +348,7 @@ class Store:
                 yield
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
         with self._lock:
+            self.dead_ranges.forget()
             try:
                 self.memory.adopt(changes.layer)
                 for _lsn, one in transactions:
@@ -370,6 +411,7 @@ class Store:
                 self.counts.take(records, layer)
                 catalog = pending.catalog or catalog
             else:
+                self.dead_ranges.forget()
                 applier = Applier(self.memory, AppliedState(self.memory, self.disk), catalog, self._apply_ops)
                 applier.apply(records)
                 self.counts.follow(records)
@@ -435,6 +477,7 @@ class Store:
             for written in self.watched_tables:
                 written.note(layer)
             token = self.memory.push(layer, catalog)
+            self.dead_ranges.pushed(layer)
             if self.history.is_kept:
                 self.history.pushed(token, layer)
             if catalog is not None:
@@ -454,6 +497,7 @@ class Store:
             for written in self.watched_tables:
                 written.lost = True
             self.memory.drop_pending()
+            self.dead_ranges.forget()
             self.row_ids.clear()
             self._show_catalog()
 

@@ -134,6 +134,11 @@ class TableCounts:
         with self._lock:
             add_counts({id_: (0, 0, 0, one[_NET], one[_CLEARED]) for id_, one in found.items()}, self._counts)
 
+    def follow_rows(self, table_id: int, net: int) -> None:
+        """As :meth:`follow`, for records of one table after which there are ``net`` rows more."""
+        with self._lock:
+            _of(self._counts, table_id)[_NET] += net
+
     def rolled_back(self, records: Sequence[Record], ahead: CountedAhead | None) -> None:
         """A transaction is rolled back: it has changed rows, and there are as many as before."""
         found: Counts = {}

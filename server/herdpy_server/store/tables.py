@@ -17,8 +17,7 @@ from herdpy_sql.catalog import Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.hidden_columns import part_text
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
-from herdpy_sql.types import SqlType
-from herdpy_sql.values import to_text
+from herdpy_sql.shown_rows import shown_value
 
 
 def duplicate(table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum]) -> SqlError:
@@ -36,7 +35,7 @@ def _twice(
     table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum], message: str, what: str
 ) -> SqlError:
     names = ", ".join(part_text(table, part.position) for part in parts)
-    shown = ", ".join(_shown(table.columns[part.position].type, values[part.position]) for part in parts)
+    shown = ", ".join(shown_value(table.columns[part.position].type, values[part.position]) for part in parts)
     return SqlError(
         "23505",
         message,
@@ -45,11 +44,6 @@ def _twice(
         table=table.name,
         constraint=name,
     )
-
-
-def _shown(sql_type: SqlType, value: Datum) -> str:
-    """A value as PostgreSQL's text output shows it."""
-    return "null" if value is None else to_text(sql_type)(value)
 
 
 Pick = Callable[[Sequence[Datum]], tuple[Datum, ...]]

@@ -16,13 +16,16 @@ one before writing to the table it reads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Final
 
+from herdpy.codec.kinds import Datum
 from herdpy.log.entry import encode_records
 from herdpy.log.records import InsertBatch, Record
+from herdpy_server.store import routing
+from herdpy_server.store.dead_ranges import MANY, DeadRun, Range, shows
 from herdpy_server.store.layers import (
     ENTRY_BYTES,
     MISSING,
@@ -35,6 +38,7 @@ from herdpy_server.store.layers import (
     showing,
 )
 from herdpy_server.store.locks import Locks
+from herdpy_server.store.notified import TransactionNotifications
 from herdpy_server.store.physical import is_plain
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import AT_ONCE, Spill, SpillSettings, Spool, move_rows
@@ -45,6 +49,7 @@ from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.deferred import Deferred
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
+from herdpy_sql.partition_map import read_tables
 from herdpy_sql.storage import Reader
 
 _ENCODED_AT_ONCE = 256
@@ -69,6 +74,30 @@ def watched(items: Iterator[Item], watch: Callable[[], None]) -> Iterator[Item]:
         if not count & WATCHED:
             watch()
         yield item
+
+
+Found = Callable[[bytes | None, bytes | None, Callable[[bytes], None] | None], Iterator[Item]]
+"""The items of a database in a range, as ``overlay`` gives them: (low, high, gone)."""
+
+
+def _behind(
+    ranges: Sequence[Range], low: bytes | None, high: bytes | None, found: Found, run: DeadRun | None
+) -> Iterator[Item]:
+    """The items in [low, high) without ``ranges``; ``run`` is given the keys without a row."""
+    gone = None if run is None else run.meet
+    for dead in (*ranges, None):
+        end = high if dead is None else dead[0]
+        if low is None or end is None or low < end:
+            for item in found(low, end, gone):
+                if run is not None and run.count:
+                    run.end()
+                yield item
+        if dead is not None:
+            low = dead[1]
+            if run is not None:
+                run.skip(dead)
+    if run is not None and run.count:
+        run.end()
 
 
 class Mark:
@@ -111,6 +140,7 @@ class TransactionState:
         has_snapshot: whether all its statements read one snapshot.
         watch: asked now and then in long loops; raises when the statement shall end.
         deferred: see ``herdpy_sql.storage.View``.
+        notified: the notifications that it sends with its commit; None before the first.
         new_ids: ids of tables, indexes and objects that it took.
         read_position: the highest token of a pending transaction it has read from: answer nobody
             before that one is durable. 0 when there is none.
@@ -119,6 +149,7 @@ class TransactionState:
     """
 
     has_snapshot = False
+    notified: TransactionNotifications | None = None
 
     def __init__(self, store: Store, locks: Locks, owner: object) -> None:
         self.store = store
@@ -380,6 +411,8 @@ class TransactionState:
 
     def unlog(self, mark: Mark) -> None:
         """Forget the records since ``mark``, and nothing else."""
+        if self.notified is not None:
+            self.notified.cut(mark.records)
         below = 0 if self._spill is None else self._spill.records.count
         left = mark.records - below
         if self._spill is not None and below and left <= 0:
@@ -524,6 +557,9 @@ class TransactionState:
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
+        if table.partition_key is not None:
+            found = self.holder(table, key)
+            return None if found is None else self.get(found, key)
         return self.newest_value(table.id, key)
 
     def newest_value(self, db: int, key: bytes) -> bytes | None:
@@ -569,10 +605,29 @@ class TransactionState:
         if not chain:
             return disk.scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
         deltas, through = showing(chain)
-        under: Iterator[Item] = iter(())
-        if through:
-            under = disk.scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
-        return overlay(deltas, under, low, high, reverse)
+
+        def found(
+            low: bytes | None, high: bytes | None, gone: Callable[[bytes], None] | None
+        ) -> Iterator[Item]:
+            under: Iterator[Item] = iter(())
+            if through:
+                under = disk.scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
+            return overlay(deltas, under, low, high, reverse, gone)
+
+        if reverse or sum([len(delta.rows) for delta in deltas]) < MANY:
+            return found(low, high, None)
+        return self._behind_dead(db, low, high, found)
+
+    def _behind_dead(self, db: int, low: bytes | None, high: bytes | None, found: Found) -> Iterator[Item]:
+        """A forward scan that leaves out the ranges known to be dead, and notes those that it meets."""
+        known = self.store.dead_ranges
+        ranges, own = known.within(db, low, high), self.layer.get(db)
+        run: DeadRun | None = None
+        if own is None:
+            run = DeadRun(known, db)
+        else:
+            ranges = [one for one in ranges if not shows(own, one)]
+        return _behind(ranges, low, high, found, run)
 
     def scan(
         self, table: Table, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
@@ -605,6 +660,19 @@ class TransactionState:
                 raise SqlError("40001", f'the definition of table "{table.name}" was changed concurrently')
             ops = known[table.id] = TableOps(table)
         return ops
+
+    def placed(self, table: Table, values: Sequence[Datum]) -> Table:
+        """Where a row goes that is written to ``table``, which ``is_routed``: a partition.
+
+        Raises:
+            SqlError: 23514, no partition takes it, or another; 40001 as of :meth:`ops`.
+        """
+        self.ops(table)
+        return routing.placed(self.catalog, table, values)
+
+    def holder(self, table: Table, key: bytes) -> Table | None:
+        """The table itself or the partition that has the row under ``key``, if any has it."""
+        return table if table.partition_key is None else routing.holder(self.catalog, table, key)
 
     def first_existing(self, db: int, keys: list[bytes], distinct: KeysView[bytes]) -> bytes | None:
         """One of the ``keys`` that is visible already, or None; ``distinct`` are the same keys as a set."""
@@ -654,27 +722,43 @@ class TransactionState:
     def next_row_ids(self, table: Table, count: int) -> int:
         """The first of so many fresh values for the hidden key, which follow one another."""
         ids = self.store.row_ids
-        value = ids.get(table.id)
+        number = table.id if table.bound is None else table.bound.parent  # partitions count together
+        value = ids.get(number)
         if value is None:
             value = 1
-            for key, _ in self._scan(table.id, None, None, True, self.ops(table).may_be_long):
-                value = int(table.key_codec.decode(key)[0]) + 1  # type: ignore[arg-type]
-                break
-        ids[table.id] = value + count
+            for one in read_tables(self.catalog, [self.catalog.tables.get(number, table)]):
+                for key, _ in self._scan(one.id, None, None, True, self.ops(one).may_be_long):
+                    value = max(value, int(one.key_codec.decode(key)[0]) + 1)  # type: ignore[arg-type]
+                    break
+        ids[number] = value + count
         return value
 
     # Locks.
 
     def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
         """Keep others from the row under ``key``, until this transaction ends, as far as ``mode`` does."""
+        if table.partition_key is not None:
+            found = self.holder(table, key)
+            if found is None:
+                return
+            table = found
         self._acquire(self.owner, table.id, key, mode)
 
     def try_lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> bool:
         """As :meth:`lock_row`; False where that would have to wait for another transaction."""
+        if table.partition_key is not None:
+            found = self.holder(table, key)
+            return found is None or self.try_lock_row(found, key, mode)
         return self.locks.try_acquire(self.owner, table.id, key, mode)
 
     def lock_table(self, table: Table, mode: int = ACCESS_EXCLUSIVE, *, wait: bool = True) -> bool:
-        """Lock a whole table in one of its modes; False where others are in the way, unless ``wait``."""
+        """Lock a whole table in one of its modes; False where others are in the way, unless ``wait``.
+
+        Partitions are locked with their table.
+        """
+        for one in self.catalog.partitions.get(table.id, ()) if table.partition_key is not None else ():
+            if not self.lock_table(one, mode, wait=wait):
+                return False
         if not wait:
             return self.locks.try_acquire_table(self.owner, table.id, mode)
         self.locks.acquire_table(self.owner, table.id, mode)
@@ -686,6 +770,10 @@ class TransactionState:
 
     def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
         """As :meth:`lock_row` for many keys, all of them or none."""
+        if table.partition_key is not None:
+            for one, some in routing.grouped_keys(self.catalog, table, keys):
+                self.lock_rows(one, some)
+            return
         self.locks.acquire_many(self.owner, table.id, keys)
 
     def lock_many(self, db: int, keys: Collection[bytes]) -> None:

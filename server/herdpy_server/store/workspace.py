@@ -20,12 +20,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
+from herdpy.formats import NOTIFY_LEVEL
 from herdpy.log.records import Before, Delete, Insert, SequenceAdvance, Truncate, Update
-from herdpy_server.store import bulk
+from herdpy_server.store import bulk, routing
 from herdpy_server.store.batches import Expanded
 from herdpy_server.store.definitions import Definitions
 from herdpy_server.store.layers import ENTRY_BYTES, SEQUENCE_KEY
 from herdpy_server.store.locks import Locks
+from herdpy_server.store.notified import TransactionNotifications
 from herdpy_server.store.store import Store
 from herdpy_server.store.tables import TableOps, duplicate
 from herdpy_server.store.transaction_state import TransactionState
@@ -80,7 +82,9 @@ class Workspace(TransactionState):
     # Rows.
 
     def insert(self, table: Table, values: Sequence[Datum]) -> None:
-        """Add a row; SqlError 23505 when its key or an exclusive index entry exists."""
+        """Add a row; SqlError 23505 when its key or an exclusive index entry exists, 23514 as ``placed``."""
+        if table.is_routed:
+            table = self.placed(table, values)
         ops = self.ops(table)
         try:
             key = ops.key(values)
@@ -140,6 +144,11 @@ class Workspace(TransactionState):
     def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
         """Add rows, as :meth:`insert` does, faster; returns how many."""
         taken = rows if isinstance(rows, list) else list(rows)
+        if table.is_routed and (len(taken) > _FEW or table.partition_key is None):
+            self.ops(table)
+            groups = routing.grouped_rows(self.catalog, table, taken)
+            if table.partition_key is not None:
+                return sum(self.insert_many(one, some) for one, some in groups)
         if len(taken) > _FEW:
             return bulk.insert_many(self, table, taken)
         for row in taken:
@@ -148,10 +157,21 @@ class Workspace(TransactionState):
 
     def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
         """Add the rows of an Arrow batch that has every physical column, checked already."""
+        if table.is_routed:
+            self.ops(table)
+            groups = list(routing.grouped_batch(self.catalog, table, batch))
+            if table.partition_key is not None:
+                return sum(self.insert_batch(one, some) for one, some in groups)
         return bulk.insert_batch(self, table, batch)
 
     def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Datum]) -> None:
         """Replace the row ``image`` under ``key`` by ``values``; the key may change with them."""
+        if table.is_routed:
+            there, table = self.holder(table, key), self.placed(table, values)
+            if there is not None and there.id != table.id:
+                self.delete(there, key, image)
+                self.insert(table, values)
+                return
         ops = self.ops(table)
         try:
             new_key = ops.key(values)
@@ -200,6 +220,8 @@ class Workspace(TransactionState):
 
     def delete(self, table: Table, key: bytes, image: bytes) -> None:
         """Remove the row ``image`` under ``key``."""
+        if table.partition_key is not None:
+            table = self.holder(table, key) or table
         ops = self.ops(table)
         db = table.id
         self._acquire(self.owner, db, key)
@@ -259,6 +281,29 @@ class Workspace(TransactionState):
         if memory is None or memory.last is None or memory.last not in self.catalog.objects:
             raise SqlError("55000", "lastval is not yet defined in this session")
         return memory.values[memory.last]
+
+    def pg_notify(self, channel: str | None, payload: str | None) -> str:
+        """Send a notification with the commit; what the function gives, which is nothing.
+
+        Raises:
+            SqlError: as ``TransactionNotifications.add``; 0A000 while servers that do not know notifications
+                may have to read the log.
+        """
+        if self.store.level() < NOTIFY_LEVEL:
+            raise SqlError(
+                "0A000",
+                "NOTIFY is not supported before the upgrade of this database is finished",
+                hint="herdpy admin upgrade --finish (docs/upgrades.md).",
+            )
+        notified = self.notified
+        if notified is None:
+            notified = self.notified = TransactionNotifications()
+        pid = 1 if self.memory is None else self.memory.pid
+        record = notified.add(pid, channel or "", payload or "", self.record_count)
+        if record is not None:
+            self.records.append(record)
+            self._writes += 1
+        return ""
 
     def sequence_state(self, one: CatalogObject) -> SequenceState:
         """How far a sequence has come."""

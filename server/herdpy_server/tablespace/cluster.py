@@ -49,12 +49,35 @@ class Basis(Protocol):
         """Whether nobody else can have led up to this moment: so a linearizable read ``holds``."""
 
 
+class Admission(Protocol):
+    """A linearizable read of a follower that waits for the leader's answer.
+
+    Attributes:
+        wait: done when ``basis`` may be called.
+    """
+
+    @property
+    def wait(self) -> Wait[None]: ...
+
+    def basis(self) -> Basis | None:
+        """What a read that begins in this turn of the loop rests on; None: it is to be admitted."""
+
+
+class LeaderPlace(NamedTuple):
+    """The node that leads, in which term, and where clients find it."""
+
+    node: str
+    epoch: int
+    host: str
+    port: int
+
+
 class Guard(Protocol):
     """Who may read, and when.
 
     Attributes:
-        basis: what answers rest on at this moment. Who begins to read takes it, and gives it to ``holds``.
-            None: this replica leads nobody.
+        basis: what answers rest on at this moment, while this replica leads. A read takes it when it begins,
+            and gives it to ``holds``. None: this replica leads nobody.
         leads: whether linearizable reads may begin, as ``is_open`` says.
     """
 
@@ -67,13 +90,18 @@ class Guard(Protocol):
     def is_open(self, wanted: ReadLevel) -> bool:
         """Whether a read may begin now, with nothing to be waited for."""
 
-    async def admit(self, wanted: ReadLevel) -> None:
-        """Return when a read may begin.
+    async def admit(self, wanted: ReadLevel) -> Basis | None:
+        """Return when a read may begin: what it rests on, to be given to ``holds``.
+
+        A linearizable read on a follower may begin only so; one call is for one statement.
 
         Raises:
-            SqlError: HP003, only the leader can answer at this level, and it is another one; 57P03,
-                there is none, or this replica cannot be read now.
+            SqlError: HP003, this level requires the leader's answer, and there is none; 57P03, this replica
+                cannot be read now, or is too far behind.
         """
+
+    def ask_leader(self) -> Admission | None:
+        """The short way of ``admit`` for a linearizable read on a follower; None: it is not open now."""
 
     def holds(self, wanted: ReadLevel, basis: Basis | None) -> bool:
         """Asked after a read, before the answer: whether the answer is as new as it must be.
@@ -88,6 +116,9 @@ class Guard(Protocol):
 
     def refusal(self, what: str) -> SqlError:
         """Why ``what`` cannot be done here: 25006, naming the leader."""
+
+    def leader_place(self) -> LeaderPlace | None:
+        """The leader as last heard; None: nobody leads, or this replica does."""
 
     def leader_unreached(self, client: str) -> str:
         """A client that is here cannot reach the leader: say so to operators.

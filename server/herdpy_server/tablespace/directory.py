@@ -29,7 +29,7 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -57,6 +57,7 @@ _OURS = frozenset(
     {
         *("LOCK", "log", "store", "spill", "HERDPY.new", "users.json", "users.new", RESTORED),
         *("NODE", "NODE.new", "tablespaces", "kept", "snapshots", "restoring"),  # of a node of a cluster
+        *("SESSION", "SESSION.new"),  # of a node, too
     }
 )
 
@@ -120,6 +121,21 @@ class Directory:
     def level(self) -> int:
         """What may be written here (``herdpy.formats``); SqlError as ``read_format``."""
         return int(str(self.read_format()["format"]))
+
+    def level_reader(self) -> Callable[[], int]:
+        """What gives the level, and reads the marker only until that is the newest: it never falls.
+
+        SqlError as ``read_format``, when it is called.
+        """
+        known = 0
+
+        def read() -> int:
+            nonlocal known
+            if known < NEWEST_LEVEL:
+                known = self.level()
+            return known
+
+        return read
 
     def raise_level(self) -> None:
         """Give the directory, which the caller has locked, the newest level: older versions refuse it.

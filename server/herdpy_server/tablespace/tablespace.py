@@ -35,11 +35,13 @@ from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store, Workspace
 from herdpy_server.store.apply import logged_rows
 from herdpy_server.store.loads import loaded_by
+from herdpy_server.store.notified import TransactionNotifications
 from herdpy_server.store.outcomes import CommitOutcome, made_after, outcome_of
 from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_server.tablespace.cluster import Cluster, Facts, Guard, LogNeed
 from herdpy_server.tablespace.locks import LoadTurns, LockTable, Owner
 from herdpy_server.tablespace.log_errors import sql_error, store_error
+from herdpy_server.tablespace.notifications import Notifications
 from herdpy_server.tablespace.past import Past
 from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
 from herdpy_sql.catalog import Catalog
@@ -138,8 +140,10 @@ class DuplicateRequestError(SqlError):
 class Requests:
     """The ids that are known, applied or pending. In the engine's turn."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, confirmed: Callable[[], LSN]) -> None:
+        """``confirmed`` gives the log's LAC, which is behind the header of a leader's new ledger already."""
         self._store = store
+        self._confirmed = confirmed
         self._pending: dict[bytes, Append] = {}
 
     def find(self, request_id: bytes) -> CommitOutcome | Append | None:
@@ -153,7 +157,13 @@ class Requests:
     def _is_ahead(self, request_id: bytes) -> bool:
         """Whether an id says that it was made after a position that there is not yet."""
         after = made_after(request_id)
-        return after is not None and after > self._store.applied
+        return after is not None and after > self._reached
+
+    @property
+    def _reached(self) -> LSN:
+        # A follower applies the header of a new leader's ledger, and names positions after it; the leader
+        # applies its first commit.
+        return max(self._store.applied, self._confirmed())
 
     def check_new(self, request_id: bytes) -> None:
         """Raise SqlError HP001 or HP002 when nothing may be committed under this id; 22023: it is no id."""
@@ -165,7 +175,7 @@ class Requests:
         after = made_after(request_id)
         if after is None:
             return
-        if after > self._store.applied:
+        if after > self._reached:
             raise SqlError("22023", "the request id names a position that the log does not have")
         if after < self._store.outcomes.forgotten:
             raise SqlError(
@@ -212,12 +222,15 @@ class Recovery:
 class _Pending:
     """A commit that has its place in the log and is not durable yet."""
 
-    __slots__ = ("append", "layer", "token")
+    __slots__ = ("append", "layer", "notified", "token")
 
-    def __init__(self, token: int, append: Append, layer: Layer) -> None:
+    def __init__(
+        self, token: int, append: Append, layer: Layer, notified: TransactionNotifications | None = None
+    ) -> None:
         self.token = token
         self.append = append
         self.layer = layer
+        self.notified = notified
 
 
 class Tablespace:
@@ -232,6 +245,7 @@ class Tablespace:
         load_turns: who publishes which load.
         temporary: the schemas of sessions' temporary tables.
         past: what was there before, as far as it is kept.
+        notifications: those of applied transactions, and the sessions that listen.
         commits, rollbacks: transactions that changed something here, since the start.
 
     Args:
@@ -249,10 +263,11 @@ class Tablespace:
         self.cluster: Cluster | None = None
         self.facts_here: Callable[[], Facts] = dict
         self.log_needs: Callable[[], Sequence[LogNeed]] = tuple
-        self.requests = Requests(store)
+        self.requests = Requests(store, lambda: self.log.lac)
         self.load_turns = LoadTurns()
         self.temporary = TemporarySchemas()
         self.past = Past(store)
+        self.notifications = Notifications()
         self.commits = self.rollbacks = 0
         self._log_generation = 0
         self._turn = turn
@@ -404,7 +419,7 @@ class Tablespace:
                 )
             )
             token = self.store.push_pending(workspace.layer, catalog)
-            self._pending.append(_Pending(token, append, workspace.layer))
+            self._pending.append(_Pending(token, append, workspace.layer, workspace.notified))
             ahead = workspace.counted_ahead
             if ahead is not None:
                 self.store.counts.expect(workspace.layer, ahead)
@@ -576,6 +591,9 @@ class Tablespace:
         self.store.pop_pending(entry[-1].token)
         for outcome in named:
             self.requests.ended(outcome.request_id)
+        for one in entry:
+            if one.notified is not None:
+                self.notifications.publish(one.notified.sent)
 
 
 def led_by_another() -> SqlError:

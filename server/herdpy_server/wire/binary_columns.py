@@ -23,6 +23,7 @@ from herdpy_server.wire.formats import decoder
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.form import TypeForms
 from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.precision import fit_column
 from herdpy_sql.values.strings import text_of
 
 Array = Any
@@ -74,7 +75,7 @@ class Fields:
 
 def binary_width(sql_type: SqlType) -> int:
     """The bytes of each value of the type in binary form; 0 when they differ or are not those of Arrow."""
-    if sql_type.element is not None or sql_type.enum is not None or sql_type.precision is not None:
+    if sql_type.element is not None or sql_type.enum is not None:
         return 0
     if _UNPACKERS[sql_type.base] is None:
         return 0
@@ -104,7 +105,7 @@ def _of_slots(fields: Fields, sql_type: SqlType, width: int) -> Array:
     slots = unpack(fields.windows(width))
     native = slots.astype(slots.dtype.newbyteorder("="))
     array = column_of_slots(sql_type.field, native, fields.nulls)
-    return dress(array, arrow_type(sql_type.field))
+    return fit_column(dress(array, arrow_type(sql_type.field)), sql_type)
 
 
 def _of_strings(fields: Fields, sql_type: SqlType) -> Array:

@@ -23,6 +23,7 @@ from herdpy_server.wire.rows import rows_encoder
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.form import TypeForms
 from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.precision import fit_column
 
 Array = Any
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
@@ -182,7 +183,8 @@ def column_from_text(strings: Array, sql_type: SqlType, zone: str) -> Array | No
     read = None if sql_type.element is not None else FORMS[sql_type.base].columns.read
     if read is None:
         return None
-    return read(strings, arrow_type(sql_type.field, sql_type.precision), sql_type, zone)
+    values = read(strings, arrow_type(sql_type.field, sql_type.precision), sql_type, zone)
+    return fit_column(values, sql_type) if values is not None and sql_type.is_rounded_time else values
 
 
 def copy_data_messages(pieces: Any) -> bytes:

@@ -31,6 +31,7 @@ from herdpy_sql.values.form import Bytes
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.moments import parse_zoned, timestamp_bytes
+from herdpy_sql.values.precision import fitted
 from herdpy_sql.values.strings import text_of
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -77,9 +78,9 @@ def _text_reader(sql_type: SqlType, zone: str) -> Callable[[Bytes], Any]:
         return text_of
     parse: Callable[[str], Any] = from_text(sql_type)
     if base is Base.TIMESTAMP:
-        return _timestamp_reader(parse)
+        return fitted(_timestamp_reader(parse))(sql_type)
     if base is Base.TIMESTAMPTZ:
-        return _zoned_reader(zone)
+        return fitted(_zoned_reader(zone))(sql_type)
     if sql_type.element is Base.TIMESTAMPTZ:
         return lambda data: array_from_text(text_of(data), zone)
     return lambda data: parse(text_of(data))
@@ -127,12 +128,15 @@ def _timestamp_reader(parse: Callable[[str], int]) -> Callable[[Bytes], int]:
     return read
 
 
+_UTC = ("+00", "+00:00")
+"""How servers write UTC, and how drivers do."""
+
+
 def _zoned_reader(zone: str) -> Callable[[Bytes], int]:
     def read(data: Bytes) -> int:
         text = text_of(data)
-        if text[-3:] == "+00":
-            value = _plain_moment(text[:-3])
-            if value is not None:
+        for utc in _UTC:
+            if text.endswith(utc) and (value := _plain_moment(text.removesuffix(utc))) is not None:
                 return value
         us, named = parse_zoned(text)
         return us if named else to_utc(us, zone)
@@ -194,11 +198,14 @@ def array_text_reader(
 
 
 def _array_from_json(text: str, *, of_json: bool) -> tuple[str | None, ...]:
-    """The texts of what is within JSON's arrays; ``of_json``: those of the outermost are JSON themselves."""
+    """The texts of what is within JSON's arrays.
+
+    ``of_json``: what the outermost has is JSON itself, and its strings are texts of JSON, as in PostgreSQL's
+    form and as the embedded driver takes them.
+    """
     try:
         if of_json:
-            values = json.loads(text)
-            return tuple([None if one is None else json.dumps(one, ensure_ascii=False) for one in values])
+            return tuple([_text_of_json(one) for one in json.loads(text)])
         values = json.loads(text, parse_int=str, parse_float=str)
     except ValueError:
         return split_array(text)
@@ -208,6 +215,10 @@ def _array_from_json(text: str, *, of_json: bool) -> tuple[str | None, ...]:
         )
     except ValueError:
         raise SqlError("2202E", RAGGED) from None
+
+
+def _text_of_json(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def array_text_writer(write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

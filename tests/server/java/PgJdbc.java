@@ -19,6 +19,7 @@ import java.util.UUID;
 import java.io.StringReader;
 import java.io.StringWriter;
 import org.postgresql.PGConnection;
+import org.postgresql.PGNotification;
 import org.postgresql.copy.CopyManager;
 import org.postgresql.util.PGInterval;
 
@@ -57,8 +58,24 @@ public final class PgJdbc {
             copies(connection);
             metadata(connection.getMetaData());
             types(connection);
+            notifications(connection);
         }
         System.out.println("end");
+    }
+
+    private static void notifications(Connection connection) throws SQLException {
+        PGConnection listening = connection.unwrap(PGConnection.class);
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("LISTEN news");
+            statement.execute("NOTIFY news, 'own'");
+            statement.execute("SELECT pg_notify('news', '')");
+            statement.execute("NOTIFY other");
+        }
+        for (PGNotification one : listening.getNotifications()) {
+            boolean own = one.getPID() == listening.getBackendPID();
+            say("notification", one.getName() + "," + one.getParameter() + "," + own);
+        }
+        say("more notifications", listening.getNotifications(1).length);
     }
 
     private static void definitions(Connection connection) throws SQLException {

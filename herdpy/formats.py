@@ -17,6 +17,12 @@ from typing import NamedTuple
 LEVELS: Mapping[int, str] = MappingProxyType({1: "0.1", 2: "0.2"})
 """The first version that has each level."""
 NEWEST_LEVEL = max(LEVELS)
+PARTITIONS_LEVEL = 2
+"""From here on tables may be partitioned; an older version would take such a table for an empty one."""
+TIME_PRECISION_LEVEL = 2
+"""From here on columns may be TIMESTAMP(3) and the like; an older version would not round what it writes."""
+NOTIFY_LEVEL = 2
+"""From here on the log may have notifications (records of type 26)."""
 LEVEL_HINT = (
     f"Use the HerdPy that wrote it, or a newer one: this one knows level {NEWEST_LEVEL} (docs/upgrades.md)."
 )
@@ -56,6 +62,14 @@ FORMATS: tuple[StoredFormat, ...] = (
     ),
     StoredFormat(
         "node of a cluster", "`format` in `NODE`", (1,), 1, "herdpy_server.process.member:ID_FORMAT"
+    ),
+    StoredFormat(
+        "session of a node",
+        "`format` in `SESSION`",
+        (1,),
+        1,
+        "herdpy_server.supervisor.former:FORMAT",
+        "passed over: the session expires",
     ),
     StoredFormat("store", "`format` in the database `meta`", (1,), 1, "herdpy_server.store.disk:FORMAT"),
     StoredFormat(

@@ -75,6 +75,10 @@ def boot_time_s() -> float:
     return time.clock_gettime(_BOOT_CLOCK)
 
 
+CLOCK_DRIFT = 0.02
+"""How much two machines' clocks may differ in speed (NTP bends one by 0.0005 at most)."""
+
+
 def widen_pipe(fd: int, size_bytes: int) -> None:
     """Let a pipe hold so much, where the system can do that and grants it."""
     if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -125,6 +129,14 @@ def data_bytes() -> int | None:
         return None
     lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     return int(lines["VmData"].split()[0]) * 1024
+
+
+def boot_id() -> str:
+    """What the kernel calls this run of the machine; empty where it does not say."""
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def end_of_process(pid: int) -> int | None:

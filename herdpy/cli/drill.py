@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from herdpy.drill.control import ClusterControl
     from herdpy.drill.drills import Drill, DrillResult
+    from herdpy.drill.extensions import DrillRegistry
     from herdpy.drill.report import DrillReport, DrillState
 
 
@@ -73,6 +74,14 @@ Clients = Annotated[
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0.1, metavar="N", help="Operations a second of each client.")
 ]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        metavar="W",
+        help="Instead of the drill's own; may be repeated. Of a package that is not installed: MODULE:CLASS.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON, too.")
 ]
@@ -102,6 +111,7 @@ def run_command(
     commands: Commands = None,
     clients: Clients = None,
     rate: Rate = None,
+    workload: Workloads = None,
     report: ReportFile = None,
     picture: PictureFile = None,
     history: HistoryFile = None,
@@ -117,9 +127,12 @@ def run_command(
       herdpy drill kill-leader
       herdpy drill pause-leader --seconds 20 --picture pause.svg --report pause.json
       herdpy drill storm --seed 17
+      herdpy drill kill-leader --workload queue --workload bank
       herdpy drill kill-bookie --url herdpy://db1,db2,db3/herdpy --commands cluster.toml
     """
-    wanted = DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
+    wanted = DrillOptions(
+        spelled_out(url, profile), commands, seconds, seed, clients, rate, tuple(workload or ()), name
+    )
     run(name, wanted, DrillFiles(report, picture, history), json=json)
 
 
@@ -196,7 +209,10 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
 
 @dataclass(frozen=True)
 class DrillOptions:
-    """How a drill is to be run; None is as the drill itself says."""
+    """How a drill is to be run; None, and no workload, is as the drill itself says.
+
+    name: of the drill as the user wrote it, when it is one drill.
+    """
 
     url: str | None = None
     commands: Path | None = None
@@ -204,6 +220,8 @@ class DrillOptions:
     seed: int | None = None
     clients: int | None = None
     rate: float | None = None
+    workloads: tuple[str, ...] = ()
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -222,29 +240,29 @@ class DrillFiles:
 
 
 def carry_out(
-    drill: Drill, control: ClusterControl | None, wanted: DrillOptions, files: DrillFiles
+    drill: Drill, control: ClusterControl | None, options: DrillOptions, files: DrillFiles
 ) -> DrillReport:
-    """Run it on the cluster that `control` has, or on one of its own; write what is wanted of it."""
+    """Run it on the cluster that `control` has, or on one of its own; write the files."""
     from herdpy.drill.report import DrillReport
     from herdpy.drill.runner import ClientLoad, run
 
     load = ClientLoad()
     load = replace(
         load,
-        per_job=load.per_job if wanted.clients is None else wanted.clients,
-        rate_per_s=load.rate_per_s if wanted.rate is None else wanted.rate,
+        per_job=load.per_job if options.clients is None else options.clients,
+        rate_per_s=load.rate_per_s if options.rate is None else options.rate,
     )
     with Bar(drill.name, transient=True) as bar:
         result = run(
             drill,
             control=control,
-            seconds=wanted.seconds,
-            seed=wanted.seed,
+            seconds=options.seconds,
+            seed=options.seed,
             load=load,
             on_progress=lambda progress: bar.show(progress.done, 1.0, progress.phase),
         )
         kept = _keep(result, files.history)
-        report = DrillReport.of(result, replay=_replay(result, wanted), history_file=kept)
+        report = DrillReport.of(result, replay=_replay(result, options), history_file=kept)
     write(report, files)
     return report
 
@@ -262,17 +280,19 @@ def _keep(result: DrillResult, file: Path | None) -> str | None:
     return str(file)
 
 
-def _replay(result: DrillResult, wanted: DrillOptions) -> list[str]:
+def _replay(result: DrillResult, options: DrillOptions) -> list[str]:
     """The command that lets clients and faults decide the same again."""
-    command = ["herdpy", "drill", result.drill.name, "--seed", str(result.seed)]
+    command = ["herdpy", "drill", options.name or result.drill.name, "--seed", str(result.seed)]
     for flag, value in (
-        ("--seconds", None if wanted.seconds is None else f"{wanted.seconds:g}"),
-        ("--clients", wanted.clients),
-        ("--rate", None if wanted.rate is None else f"{wanted.rate:g}"),
-        ("--url", wanted.url),
-        ("--commands", wanted.commands),
+        ("--seconds", None if options.seconds is None else f"{options.seconds:g}"),
+        ("--clients", options.clients),
+        ("--rate", None if options.rate is None else f"{options.rate:g}"),
+        ("--url", options.url),
+        ("--commands", options.commands),
     ):
         command += [] if value is None else [flag, str(value)]
+    for workload in options.workloads:
+        command += ["--workload", workload]
     return command
 
 
@@ -330,11 +350,12 @@ def errors() -> Iterator[None]:
 def _in_words(error: Exception) -> CliError | None:
     from herdpy.dev import DevError
     from herdpy.drill.control.control import ControlError
+    from herdpy.drill.extensions import ExtensionError
     from herdpy.drill.history import HistoryError
     from herdpy.drill.runner import DrillError
     from herdpy.testing import KitError
 
-    if isinstance(error, HistoryError):
+    if isinstance(error, (HistoryError, ExtensionError)):
         return CliError(str(error), code=USAGE)
     if isinstance(error, (DrillError, ControlError, DevError, KitError)):
         about = f"the drill could not be carried out: {error}"
@@ -346,6 +367,8 @@ def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> No
     """Run one drill and show it."""
     with errors():
         drill = _drill(name)
+        if wanted.workloads:
+            drill = _with_workloads(drill, wanted.workloads)
         files.check()
         control = control_of(wanted)
         with interruptible():
@@ -357,7 +380,7 @@ def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> No
 def show_list(*, json: bool) -> None:
     """Which drills there are."""
     with errors():
-        drills = _drills()
+        drills = [*_drills().values(), *_extensions()]
     if json:
         rows = [
             {
@@ -367,11 +390,11 @@ def show_list(*, json: bool) -> None:
                 "workloads": list(drill.workloads),
                 "seconds": drill.seconds,
             }
-            for drill in drills.values()
+            for drill in drills
         ]
         write_document(rows)
         return
-    shown = [(drill.name, f"{drill.seconds:g} s", drill.explanation) for drill in drills.values()]
+    shown = [(drill.name, f"{drill.seconds:g} s", drill.explanation) for drill in drills]
     write_table(("drill", "clients run", "what is done, and what must not come of it"), shown, sys.stdout)
 
 
@@ -480,16 +503,36 @@ def _end(states: Sequence[DrillState], *, could_not: bool = False, many: bool = 
 # What is needed.
 
 
-def _drills() -> Mapping[str, Drill]:
+def _drills() -> DrillRegistry[Drill]:
     from herdpy.drill.drills import DRILLS
 
     return DRILLS
 
 
+def _extensions() -> Iterator[Drill]:
+    """The drills of other packages; of one that cannot be imported there is a note."""
+    from herdpy.drill.extensions import ExtensionError
+
+    drills = _drills()
+    for name in drills.extensions():
+        try:
+            yield drills[name]
+        except ExtensionError as error:
+            print_note(str(error))
+
+
 def _drill(name: str) -> Drill:
     drills = _drills()
-    if name in drills:
+    if ":" in name or drills.extension(name) is not None:
         return drills[name]
     near = difflib.get_close_matches(name, drills, n=2, cutoff=0.8)
     hint = f"Did you mean {' or '.join(near)}?" if near else "herdpy drill list shows them."
     raise CliError(f"there is no drill {name}", hint=hint, code=USAGE)
+
+
+def _with_workloads(drill: Drill, names: Sequence[str]) -> Drill:
+    """The drill under these workloads. Raises ExtensionError."""
+    from herdpy.drill.workloads import WORKLOADS
+
+    kinds = [WORKLOADS[name] for name in names]
+    return replace(drill, workloads=tuple(dict.fromkeys(kind.name for kind in kinds)))

@@ -7,7 +7,7 @@ hold what its transaction sees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _COLUMNS = """
 SELECT schema_name, table_name, name, type, not_null, default_value, key_position
 FROM herdpy.columns ORDER BY schema_name, table_name, position
+"""
+_PARTITIONS = """
+SELECT n.nspname, c.relname, pg_get_partkeydef(c.oid), pn.nspname, p.relname,
+  pg_get_expr(c.relpartbound, c.oid)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  LEFT JOIN pg_class p ON p.oid = i.inhparent LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace
+WHERE c.relkind = 'p' OR c.relkind = 'r' AND c.relispartition
 """
 
 
@@ -67,7 +74,12 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table; ``key`` is empty when none was declared, and ``hidden_key`` then names the hidden one."""
+    """A table; ``key`` is empty when none was declared, and ``hidden_key`` then names the hidden one.
+
+    Attributes:
+        partition_key: of a partitioned table: "RANGE (id)"; else empty.
+        partition_of: of a partition: "history FOR VALUES FROM (0) TO (1000)"; else empty.
+    """
 
     name: str
     schema: str
@@ -77,6 +89,8 @@ class TableInfo:
     hidden_key: str | None
     indexes: tuple[IndexInfo, ...]
     checks: tuple[CheckInfo, ...]
+    partition_key: str = ""
+    partition_of: str = ""
 
     @property
     def sql_name(self) -> str:
@@ -86,7 +100,7 @@ class TableInfo:
     @property
     def label(self) -> str:
         """The name for people: with its schema where that is not public."""
-        return self.name if self.schema == "public" else f"{self.schema}.{self.name}"
+        return _label(self.schema, self.name)
 
     @property
     def key_text(self) -> tuple[str, ...]:
@@ -94,12 +108,17 @@ class TableInfo:
         return tuple(f"{part.name} DESC" if part.descending else part.name for part in self.key)
 
 
+def _label(schema: str, name: str) -> str:
+    return name if schema == "public" else f"{schema}.{name}"
+
+
 def tables(connection: Any) -> list[TableInfo]:
     """Every table but other sessions' temporary ones, by name."""
     if _is_remote(connection):
         found = remote_tables(connection)
     else:
-        found = [_table(one) for one in _catalog(connection).tables.values()]
+        known = _catalog(connection)
+        found = [_table(known, one) for one in known.tables.values()]
     path = _path(connection)
     return sorted(
         (one for one in found if one.schema in path or not one.schema.startswith("pg_temp_")),
@@ -178,9 +197,11 @@ def _catalog(connection: Any) -> catalog.Catalog:
     return found
 
 
-def _table(found: catalog.Table) -> TableInfo:
+def _table(known: catalog.Catalog, found: catalog.Table) -> TableInfo:
     names = [column.name for column in found.columns]
     hidden = found.has_hidden_key
+    texts = needed("herdpy_sql.partition_texts")
+    parent = known.tables[found.bound.parent] if found.bound else None
     return TableInfo(
         name=found.name,
         schema=found.schema,
@@ -201,6 +222,8 @@ def _table(found: catalog.Table) -> TableInfo:
             for index in found.indexes
         ),
         checks=tuple(CheckInfo(check.name, check.condition) for check in found.checks),
+        partition_key=texts.key_text(found) if found.partition_key else "",
+        partition_of=f"{_label(parent.schema, parent.name)} {texts.bound_text(found)}" if parent else "",
     )
 
 
@@ -208,10 +231,21 @@ def remote_tables(connection: Any) -> list[TableInfo]:
     """Every table, without indexes and checks. ``connection`` is the driver's."""
     with connection.execute(_COLUMNS) as cursor:
         rows = cursor.fetchall()
-    return [
+    found = [
         _remote_table(schema, name, list(columns))
         for (schema, name), columns in groupby(rows, itemgetter(0, 1))
     ]
+    with connection.execute(_PARTITIONS) as cursor:
+        spread = {(schema, name): rest for schema, name, *rest in cursor.fetchall()}
+    return [_spread(one, *spread.get((one.schema, one.name), (None,) * 4)) for one in found]
+
+
+def _spread(
+    one: TableInfo, key: str | None, schema: str | None, parent: str | None, bound: str | None
+) -> TableInfo:
+    """The table with what the server says of its partition key, its parent and its bound."""
+    of = "" if schema is None or parent is None else f"{_label(schema, parent)} {bound}"
+    return replace(one, partition_key=key or "", partition_of=of)
 
 
 def _remote_table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> TableInfo:

@@ -249,6 +249,21 @@ class Shell:
             self._show(cursor)
         if self.timing:
             print_note(f"Time: {(time.perf_counter() - began) * 1000:.3f} ms")
+        self._show_notifications()
+
+    def _show_notifications(self) -> None:
+        """Print what the session has heard by now, as psql does; to standard error in other formats."""
+        for one in self.connection.notifies(timeout_s=0):
+            said = f' with payload "{one.payload}"' if one.payload else ""
+            text = f'Asynchronous notification "{one.channel}"{said} received from server process with PID '
+            text += f"{one.pid}."
+            if one.missed:
+                print_note("The session is a new one: it may have missed notifications.")
+            elif self.format is Format.TABLE:
+                self.out.write(f"{text}\n")
+                self.out.flush()
+            else:
+                print_note(text)
 
     def _show(self, cursor: Any) -> None:
         if cursor.description is None:
@@ -350,6 +365,10 @@ def _describe(shell: Shell, arguments: list[str]) -> bool:
         shell.out.write(f'Primary key: "{table.key_name}" ({", ".join(table.key_text)})\n')
     else:
         shell.out.write("Primary key: none declared; a hidden one keeps the rows apart\n")
+    if table.partition_key:
+        shell.out.write(f"Partitioned: {table.partition_key}; its rows are in its partitions\n")
+    if table.partition_of:
+        shell.out.write(f"Partition of: {table.partition_of}\n")
     for index in table.indexes:
         shell.out.write(
             f'Index: "{index.name}" {"UNIQUE " if index.unique else ""}({", ".join(index.parts)})\n'

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from herdpy.doctor.findings import DoctorFinding, failure, ok, warning
+from herdpy import machine
+from herdpy.doctor.findings import DoctorFinding, advice, failure, ok, warning
 
 SOON_DAYS = 30
 _DESCRIPTORS_OF_A_WORKER, _OTHER_DESCRIPTORS = 6, 256
@@ -43,6 +45,8 @@ def needs(config: Any) -> tuple[int, int]:
 def check(config: Any, path: Path | None, now: datetime.datetime | None = None) -> Iterator[DoctorFinding]:
     """What is right in itself, and may go wrong: secrets that others read, certificates that end."""
     yield from secrets(config, path)
+    if config.cluster.zookeeper:
+        yield supervisor(config.cluster.supervisor)
     if config.tls.certificate:
         names = [config.cluster.advertise] if config.cluster.zookeeper and config.cluster.advertise else []
         yield from certificate(
@@ -71,6 +75,21 @@ def secrets(config: Any, path: Path | None) -> Iterator[DoctorFinding]:
         yield failure("configuration.secrets", f"others may write {path} ({mode:04o})", f"chmod go-w {path}")
     if not wrong:
         yield ok("configuration.secrets", "their owner alone reads them")
+
+
+def supervisor(is_wanted: bool) -> DoctorFinding:
+    """Whether the end of this machine's server would be attested at once."""
+    name, costs = "configuration.supervisor", "A failover waits for the session and the lease: "
+    if not is_wanted:
+        return advice(name, "cluster.supervisor is off", costs + "switch it on.")
+    try:
+        end = machine.end_of_process(os.getpid())
+    except OSError as error:
+        return advice(name, f"pidfd_open: {error.strerror}", costs + "permit this system call to the server.")
+    if end is None:
+        return advice(name, "there is no pidfd_open on this system", costs + "use Linux 5.3 or newer.")
+    os.close(end)
+    return ok(name, "the kernel tells of the end of a process")
 
 
 def _mode(path: Path) -> int | None:

@@ -6,14 +6,17 @@ the database is decided here: they come in turn, so that every run has all of th
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from random import Random
 
 from herdpy.drill.clients import Client
 from herdpy.drill.history import OperationOutcome, Recorder
+from herdpy.drill.jdbc import JdbcSessions
 from herdpy.drill.sessions import READ_LEVELS, ClientSessions, DriverSessions, PlainSessions, Way
 from herdpy.drill.workloads import Workload
 
@@ -24,6 +27,17 @@ _POISED_S = 60.0
 _CONNECTS_S = 5.0
 _SENDS_S = 0.3
 """Until clients that were let go have sent a statement."""
+
+
+KINDS: Mapping[str, Callable[[], ClientSessions]] = {
+    "driver": DriverSessions,
+    "psycopg": PlainSessions,
+    "forwarded": lambda: PlainSessions("forwarded", "any server"),
+    "one-address": lambda: PlainSessions("one-address", "one address"),
+    "jdbc": JdbcSessions,
+}
+"""A client's ways to the database: HerdPy's driver; plain psycopg that looks for the leader; plain psycopg at
+any server, which forwards its writes; plain psycopg and PostgreSQL's JDBC driver that know one address."""
 
 
 class ClientError(Exception):
@@ -46,6 +60,7 @@ class ClientThreads:
     """The clients of some workloads. Their numbers, and `seed`, decide what they do.
 
     per_job: clients of each workload. rate_per_s: how many operations each client does, if it can.
+    kinds: of `KINDS`; a workload's clients take turns in them, unless it has kinds of its own.
     """
 
     def __init__(
@@ -57,6 +72,7 @@ class ClientThreads:
         seed: int,
         per_job: int = 4,
         rate_per_s: float = 40.0,
+        kinds: Sequence[str] = ("driver", "psycopg"),
     ) -> None:
         self._recorder = recorder
         self._stop = threading.Event()
@@ -64,8 +80,10 @@ class ClientThreads:
         self._way = way
         self._seed = seed
         self._rate_per_s = rate_per_s
-        self._plain = PlainSessions()
-        kinds: list[ClientSessions] = [DriverSessions(), self._plain]
+        self._plain = PlainSessions()  # of those that are poised
+        turns = [job.workload.kinds or tuple(kinds) for job in jobs]
+        made = {kind: KINDS[kind]() for kind in dict.fromkeys(itertools.chain(*turns))}
+        self._plains = [self._plain, *(one for one in made.values() if isinstance(one, PlainSessions))]
         self._jobs = jobs
         self._poised: list[threading.Event] = []  # set: the clients that were poised together end
         self._threads = [
@@ -73,19 +91,19 @@ class ClientThreads:
                 job,
                 str(number),
                 number,
-                kinds[(number + place) % 2],
+                made[turns[place][(number + place) % len(turns[place])]],
                 replace(way, read_level=READ_LEVELS[(number + 2 * place) % 4]),
                 self._stop,
             )
             for place, job in enumerate(jobs)
             for number in range(per_job)
         ]
-        self._hung_up = False
+        self._stack = ExitStack()
 
     def start(self) -> None:
         """Let the clients begin."""
-        self._plain.__enter__()
-        self._hung_up = True
+        for plain in self._plains:
+            self._stack.enter_context(plain)
         for thread in self._threads:
             thread.start()
 
@@ -109,6 +127,7 @@ class ClientThreads:
         threads = [
             self._thread(job, f"poised-{number}-{one}", one, self._plain, way, over, stepped)
             for job in self._jobs
+            if self._plain.kind in (job.workload.kinds or (self._plain.kind,))
             for one in range(_POISED)
         ]
         self._threads += threads
@@ -149,9 +168,7 @@ class ClientThreads:
                     thread.join(timeout_s)
             alive = [thread.name for thread in self._threads if thread.is_alive()]
         finally:
-            if self._hung_up:
-                self._hung_up = False
-                self._plain.__exit__(None, None, None)
+            self._stack.close()
         if alive:
             raise ClientError(
                 f"clients of the drill are still waiting after {timeout_s:g} s: {', '.join(alive)}"
@@ -166,9 +183,11 @@ class ClientThreads:
         sessions: ClientSessions,
         way: Way,
         stop: threading.Event,
-        stepped: Callable[[], object] = lambda: None,
+        stepped: Callable[[], object] | None = None,
     ) -> threading.Thread:
-        """A client that steps through its workload until `stop`; `stepped` is called behind each step."""
+        """A client that steps through its workload until `stop`; of a poised one, `stepped` is called behind
+        each step.
+        """
 
         def run() -> None:
             client: Client | None = None
@@ -182,11 +201,13 @@ class ClientThreads:
                     isolation=job.isolations[number % len(job.isolations)] if job.isolations else None,
                     rate_per_s=self._rate_per_s,
                     stop=stop,
+                    is_poised=stepped is not None,
                 )
                 while not stop.is_set():
                     client.pause()
                     job.workload.step(client)
-                    stepped()
+                    if stepped is not None:
+                        stepped()
             except BaseException as error:  # noqa: BLE001 - the runner raises it
                 self._errors.append(error)
             finally:

@@ -1,7 +1,7 @@
 """One client of a drill: what it does is recorded with the answers that it got.
 
-Layer: above `sessions` and `recorder`, below workloads. A client writes on the leader; it reads there too, or
-at its own read level from whichever server answers (`read`). Its thread goes on until `stop`.
+Layer: above `sessions` and `recorder`, below workloads. A client writes on the leader; it reads there, and at
+its own read level from a server that follows (`read`). Its thread goes on until `stop`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from herdpy.drill.history import OperationOutcome, RecordedCall, Recorder
+from herdpy.drill.felt import NUMBER, POISED
+from herdpy.drill.history import AT_FOLLOWER, OperationOutcome, RecordedCall, Recorder
 from herdpy.drill.sessions import ClientSession, ClientSessions, FailedError, Way
 
 _PAUSE_AFTER_FAILURE_S = 0.05
-_LINEARIZABLE_SHARE = 0.25
-"""How many of its reads a client that reads from followers does on the leader all the same."""
+_LEADER_SHARE, _LINEARIZABLE_AT_LEADER = 0.25, 0.5
+"""How many of its reads a client does on the leader: one with a lower read level, and one whose reads are
+linearizable wherever they are answered."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Client:
 
     random: decides what it does. process: its number, another one after each unknown outcome.
     isolation: for BEGIN, in capitals; None for the server's own. way: where it reads, and how.
+    is_poised: it waits for a server that sleeps, on purpose.
     """
 
     def __init__(
@@ -48,18 +51,23 @@ class Client:
         isolation: str | None = None,
         rate_per_s: float = 40.0,
         stop: threading.Event | None = None,
+        is_poised: bool = False,
     ) -> None:
         self.random = random
         self.isolation = isolation
         self.process = recorder.next_process()
-        self.session: ClientSession = sessions.open(replace(way, read_level="linearizable"))
-        self._reader = sessions.open(way) if way.follows else self.session
+        self.session: ClientSession = sessions.open(
+            replace(way, read_level="linearizable", at_follower=False)
+        )
+        self._reader = sessions.open(replace(way, at_follower=True))
         self.way = way
         self._recorder = recorder
         self._rate_per_s = rate_per_s
         self._stop = threading.Event() if stop is None else stop
         self._own: _OwnWrite | None = None
-        self._details = {"workload": workload, "client": sessions.kind}
+        self._details: dict[str, Any] = {"workload": workload, "client": sessions.kind, NUMBER: self.process}
+        if is_poised:
+            self._details[POISED] = True
 
     def attempt(
         self,
@@ -101,8 +109,11 @@ class Client:
 
         The operation's details have the level, and `sees_from_s`: how old what it shows may be.
         """
-        if not self.way.follows or self.random.random() < _LINEARIZABLE_SHARE:
+        if self.random.random() < (_LEADER_SHARE if self.way.follows else _LINEARIZABLE_AT_LEADER):
             return self.read_now(name, arguments, work, **details)
+        if not self.way.follows:
+            details |= {"read_level": "linearizable", AT_FOLLOWER: True}
+            return self.attempt(name, arguments, lambda: work(self._reader), changes=False, **details)
         own = self._own if self.way.read_level == "at_lsn" else None
         level: dict[str, Any] = {"read_level": self.way.read_level, "sees_from_s": self._sees_from_s()}
         if own is not None:
@@ -133,8 +144,7 @@ class Client:
     def close(self) -> None:
         """Give the connections up."""
         self.session.close()
-        if self._reader is not self.session:
-            self._reader.close()
+        self._reader.close()
 
     def _sees_from_s(self) -> float:
         match self.way.read_level:

@@ -38,6 +38,8 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
+AT_FOLLOWER = "at_follower"
+"""In the details of a linearizable read that went to a server that follows."""
 FORMAT = 1
 """The version of the file; its first line names it."""
 
@@ -64,7 +66,8 @@ class ClientOperation:
     returned_s: for UNKNOWN: when the client gave up. It may take effect any time later.
     error: SQLSTATE and message, when it was not DONE.
     resolved: what a later question by request id found of an UNKNOWN one, and when (None: never).
-    details: isolation, read_level, server, request_id, retries, workload, and `sees_from_s` (see below).
+    details: isolation, read_level, `AT_FOLLOWER`, server, request_id, retries, workload, and `sees_from_s`
+        (see below).
     """
 
     process: int

@@ -14,6 +14,7 @@ from herdpy.drill.checkers.every_drill import check_errors, check_replicas
 from herdpy.drill.history import ClientOperation, DrillHistory, Event, Json
 from herdpy.drill.judging import UNDECIDED, Anomaly, HistoryChecker, Verdict, smallest
 from herdpy.drill.restored import as_restored
+from herdpy.drill.silence import check_silence
 from herdpy.drill.workloads import WORKLOADS, Workload
 from herdpy.drill.workloads.workload import PROMISES
 
@@ -54,6 +55,8 @@ def judge_again(history: DrillHistory) -> list[Verdict]:
     history = as_restored(history)
     looks = history.of("checksum")
     verdicts = [check_replicas(looks)] if looks.operations else []
+    silence = check_silence(history)
+    verdicts += [] if silence is None else [silence]
     for label in _labels(history):
         verdicts += _Judge(label).verdicts(history)
     return verdicts
@@ -87,7 +90,8 @@ class _Judge:
         self._label = label
         name, _, promise = label.partition(" (")
         kept = [level for level, kept in PROMISES.items() if kept == promise.removesuffix(")")]
-        kind = WORKLOADS.get(name)
+        # A file may name any text here: only what was registered is imported.
+        kind = WORKLOADS.extension(name)
         self._workload: Workload | None = None
         if kind is not None:
             self._workload = kind("", kept[0]) if kept else kind()

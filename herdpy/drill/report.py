@@ -157,6 +157,7 @@ class DrillReport:
                     "begin_s": one.begin_s,
                     "end_s": one.end_s,
                     "write_gap": _gap(one.write_gap),
+                    "felt": one.felt.to_json(),
                 }
                 for one in line.faults
             ],
@@ -167,6 +168,7 @@ class DrillReport:
             ],
             "skipped": [{"fault": fault, "reason": reason} for fault, reason in self.skipped],
             "longest_gap": {kind: _gap(gap) for kind, gap in line.gaps.items()},
+            "felt": line.felt.to_json(),
             "unknown": [one.to_json() for one in line.unknown],
             "verdicts": [verdict.to_json() for verdict in self.verdicts],
             "smallest_history": [one.to_json() for one in self.smallest],
@@ -248,6 +250,26 @@ def unknown_words(line: Timeline) -> str:
     )
 
 
+def felt_words(line: Timeline) -> str:
+    """How long clients waited for their next acknowledged write around faults."""
+    felt = line.felt
+    p50, p99, longest = (words.seconds(value) for value in (felt.p50_s, felt.p99_s, felt.max_s))
+    return f"p50 {p50}, p99 {p99}, worst {longest}"
+
+
+def felt_bins_words(line: Timeline) -> str:
+    """The histogram of these waits, without its empty bins."""
+    bins = ", ".join(f"{count:,} {bin_words(end_s)}" for end_s, count in line.felt.bins if count)
+    return f"of {words.counted(len(line.felt.waits_s), 'wait')}, one a client and fault: {bins}"
+
+
+def bin_words(end_s: float | None) -> str:
+    """A bin of that histogram: "up to 300 ms", "up to 1.5 s", "more"."""
+    if end_s is None:
+        return "more"
+    return f"up to {end_s * 1000:g} ms" if end_s < 1 else f"up to {end_s:g} s"
+
+
 def _events(report: DrillReport) -> Iterator[str]:
     line = report.timeline
     listed = [(reign.begin_s, 1, _reign(reign)) for reign in line.reigns]
@@ -305,6 +327,9 @@ def _gaps(line: Timeline) -> Iterator[str]:
         else:
             span = f"{words.moment(gap.begin_s)} to {words.moment(gap.end_s)}"
             yield f"{label:<{_LABEL}} {words.seconds(gap.seconds)}  ({span})"
+    if line.felt.waits_s:
+        yield f"{'longest wait of a client for a write':<{_LABEL}} {felt_words(line)}"
+        yield from _wrapped(felt_bins_words(line), " " * (_LABEL + 1))
     yield f"{'outcomes that stayed unknown at first':<{_LABEL}} {unknown_words(line)}"
 
 

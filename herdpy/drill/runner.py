@@ -34,9 +34,13 @@ from herdpy.drill.drills import Drill, DrillResult
 from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.fault import Poised
 from herdpy.drill.history import Recorder
+from herdpy.drill.jdbc import JdbcSessions
+from herdpy.drill.jdbc import prepare as prepare_jdbc
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.drill.restored import RESTORED, as_restored, check_beginning, check_loss
 from herdpy.drill.sessions import FailedError, Way
+from herdpy.drill.silence import check_silence
+from herdpy.drill.timeline import MOST_SILENT
 from herdpy.drill.watch import LeaderWatch, await_quiet, compare_replicas, left_behind
 from herdpy.drill.workloads import WORKLOADS
 from herdpy.drill.workloads.workload import PROMISES
@@ -99,7 +103,9 @@ class DrillRun:
         self._recorder = Recorder()
         is_final = any(FAULTS[name].is_final for name in drill.faults)
         patience_s = min(load.patience_s, _FINAL_PATIENCE_S) if is_final else load.patience_s
-        self._way = Way(control.url, patience_s=patience_s)
+        place = self._view.place(self._view.only_address)
+        self._way = Way(control.url, patience_s=patience_s, address=(place.host, place.ports["sql"]))
+        self._kinds: list[str] = []
         self._jobs: list[WorkloadJob] = []
         self._faults: list[Fault] = []  # those that happened
         self._final: Fault | None = None  # after which there is no cluster any more
@@ -113,6 +119,7 @@ class DrillRun:
         able = [name for name in self._drill.faults if self._is_able(name, chance)]
         if self._drill.faults and not able:
             return
+        self._kinds = self._able_kinds()
         self._jobs = self._jobs_of(isolation_levels(self._view))
         self._describe()
         self._on_progress(DrillProgress("making tables", 0.0))
@@ -135,6 +142,17 @@ class DrillRun:
             self.result.skipped.append((name, reason))
         return reason is None
 
+    def _able_kinds(self) -> list[str]:
+        """The drill's kinds of clients, but for JDBC where Java or the driver lack."""
+        kinds = list(self._drill.clients)
+        if JdbcSessions.kind in kinds:
+            try:
+                prepare_jdbc()
+            except KitError as error:
+                kinds.remove(JdbcSessions.kind)
+                self.result.skipped.append(("clients by JDBC", str(error)))
+        return kinds
+
     def _jobs_of(self, levels: list[str]) -> list[WorkloadJob]:
         """One for each workload, and for each promise that the server's isolation levels make."""
         by_promise: dict[str, list[str]] = {}
@@ -146,10 +164,10 @@ class DrillRun:
         for name in self._drill.workloads:
             kind = WORKLOADS[name]
             if not kind.has_levels:
-                jobs.append(WorkloadJob(name, kind(suffix)))
+                jobs.append(WorkloadJob(kind.name, kind(suffix)))
                 continue
             for number, (promise, same) in enumerate(by_promise.items()):
-                label = name if len(by_promise) == 1 else f"{name} ({promise})"
+                label = kind.name if len(by_promise) == 1 else f"{kind.name} ({promise})"
                 jobs.append(WorkloadJob(label, kind(f"{suffix}_{number}", same[0]), tuple(same)))
         return jobs
 
@@ -172,6 +190,7 @@ class DrillRun:
             seed=self._seed,
             per_job=self._load.per_job,
             rate_per_s=self._load.rate_per_s,
+            kinds=self._kinds,
         )
         made = [FAULTS[name](chance) for name in faults]
         with LeaderWatch(self._view, self._recorder), ExitStack() as stack:
@@ -187,7 +206,8 @@ class DrillRun:
             is_final = any(fault.is_final for fault in made)
             self._wait(clients, "before", (1 - _AFTER if is_final else _BEFORE) * self._seconds)
             number = 0
-            while self._final is None and made and (number < len(made) or time.monotonic() < last_s):
+            least = max(len(made), self._drill.rounds)
+            while self._final is None and made and (number < least or time.monotonic() < last_s):
                 if number:
                     self._wait(clients, "between faults", _BETWEEN_S)
                 again = made[number] if number < len(made) else FAULTS[faults[number % len(faults)]](chance)
@@ -207,7 +227,8 @@ class DrillRun:
         try:
             began_s = self._recorder.now_s()
             text = self._meanwhile(fault.name, lambda: fault.begin(self._control, self._view))
-            self._recorder.event("fault-begin", text, at_s=began_s, fault=fault.name)
+            limit = {} if fault.most_silent_s is None else {MOST_SILENT: fault.most_silent_s}
+            self._recorder.event("fault-begin", text, at_s=began_s, fault=fault.name, **limit)
             hold_s = fault.hold_s if fault.hold_s < _LONG_HOLD_S else max(_SHORTEST_HOLD_S, left_s)
             self._faults.append(fault)
             if fault.is_final:
@@ -329,6 +350,8 @@ class DrillRun:
 
     def _judge(self) -> None:
         history = as_restored(self._recorder.history)
+        silence = check_silence(history)
+        self.result.verdicts += [] if silence is None else [silence]
         for job in self._jobs:
             own = history.where(lambda each, label=job.label: each.details.get("workload") == label)  # type: ignore[misc]
             for verdict in [*job.workload.judge(own), check_errors(own)]:

@@ -6,9 +6,10 @@ says what became of the work: done, not done, or unknown. They differ in who fin
 * The driver (`DriverSession`) finds the next leader, asks what became of a commit that lost its answer, and
   sends again what was not done. It says unknown only when nobody could be asked in time.
 * A program on plain psycopg (`PlainSession`) knows several hosts and asks for the one that takes writes
-  (target_session_attrs=read-write), or for one that only reads. It names each commit (herdpy.request_id), is
-  (target_session_attrs=read-write), or for one that only reads. It names its commits (herdpy.request_id), is
-  that is stopped says nothing for ever, so the program hangs up after a while (`HangUpTimer`).
+  (target_session_attrs=read-write), or for one that only reads. It names its commits (herdpy.request_id), and
+  asks later what became of them. A server that is stopped answers nothing for ever, so the program hangs up
+  after a while (`HangUpTimer`). One whose writes are forwarded (herdpy.forward) connects to any server; one
+  with a single address knows nothing of clusters, and gives its commits no names.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import psycopg
 from psycopg import conninfo
 
 import herdpy
 from herdpy.dbapi import url as urls
-from herdpy.dbapi.options import remote_options
+from herdpy.dbapi.options import RemoteOptions, remote_options
 from herdpy.dbapi.remote.hosts import hosts_of
 from herdpy.drill.history import OperationOutcome
 
 T = TypeVar("T")
 
 READ_LEVELS = ("linearizable", "bounded", "at_lsn", "any")
-"""herdpy.read_level: the first is answered by the leader alone, the others by every replica."""
+"""herdpy.read_level: every replica answers each of them; the first it answers by a question to the leader."""
 
 
 class FailedError(Exception):
@@ -70,23 +71,27 @@ class Way:
 
     url: every server, and the tablespace.
     read_level: of `READ_LEVELS`; all but the first go to a server that follows, where there is one.
+    at_follower: the first goes there, too.
     max_staleness_s: of `bounded`.
     patience_s: how long a leader is looked for, and an outcome asked for.
     statement_s: how long a statement may be unanswered before plain psycopg's program hangs up.
     first: host and port of the one server that plain psycopg's program connects to first.
+    address: host and port of the one server that programs with a single address know.
     """
 
     url: str
     read_level: str = "linearizable"
+    at_follower: bool = False
     max_staleness_s: float = 0.5
     patience_s: float = 30.0
     statement_s: float = 4.0
     first: tuple[str, int] | None = None
+    address: tuple[str, int] | None = None
 
     @property
     def follows(self) -> bool:
         """Whether a server that follows may answer."""
-        return self.read_level != "linearizable"
+        return self.at_follower or self.read_level != "linearizable"
 
 
 class ClientSession(Protocol):
@@ -117,7 +122,7 @@ class ClientSession(Protocol):
 
 
 class ClientSessions(Protocol):
-    """Makes sessions of one kind. kind: "driver" or "psycopg", for the details of operations."""
+    """Makes sessions of one kind. kind: as in `client_threads.KINDS`, for the details of operations."""
 
     kind: str
 
@@ -154,11 +159,9 @@ class DriverSession:
 
     def execute(self, sql: str, *parameters: object) -> SessionAnswer:
         """See `Session.execute`."""
-        try:
-            cursor = self._connected().execute(sql, parameters or None)
+        with failing():
+            cursor = self.connection().execute(sql, parameters or None)
             rows = cursor.fetchall() if cursor.description else []
-        except herdpy.Error as error:
-            raise _failed(error) from error
         return SessionAnswer(rows, None if cursor.rowcount == -1 else cursor.rowcount)
 
     def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
@@ -174,10 +177,8 @@ class DriverSession:
                     raise failed.__cause__ from None  # which says whether it helps to try again
                 raise
 
-        try:
-            return herdpy.run_transaction(self._connected(), run, timeout_s=self._way.patience_s)
-        except herdpy.Error as error:
-            raise _failed(error) from error
+        with failing():
+            return herdpy.run_transaction(self.connection(), run, timeout_s=self._way.patience_s)
 
     def resolve(self, request_id: str) -> OperationOutcome | None:
         """The driver has asked already."""
@@ -189,7 +190,8 @@ class DriverSession:
         if connection is not None:
             connection.close()
 
-    def _connected(self) -> herdpy.Connection:
+    def connection(self) -> herdpy.Connection:
+        """The driver's connection, for what has functions of its own upon it. Raises herdpy.Error."""
         if self._connection is None or self._connection.closed:
             self._connection = self._connect()
         return self._connection
@@ -222,13 +224,19 @@ class DriverSessions:
         return DriverSession(way)
 
 
-def _failed(error: herdpy.Error) -> FailedError:
-    return FailedError(_OUTCOMES[error.outcome], error.sqlstate, error.message)
+@contextmanager
+def failing() -> Iterator[None]:
+    """Raise the driver's errors as FailedError."""
+    try:
+        yield
+    except herdpy.Error as error:
+        raise FailedError(_OUTCOMES[error.outcome], error.sqlstate, error.message) from error
 
 
 # Through psycopg.
 
 _CONNECT_TIMEOUT_S = 2  # libpq's least; a paused server's kernel takes connections
+_FORWARD = "-c herdpy.forward=on"
 _PAUSE_S = 0.05
 _LOOK_S = 0.1
 _POSITION_AGE_S = 10.0
@@ -275,13 +283,20 @@ class HangUpTimer:
                             own.shutdown(socket.SHUT_RDWR)
 
 
+Knows = Literal["leader", "any server", "one address"]
+"""Which servers plain psycopg's program connects to: the one that leads; any, which forwards; or a single
+one, which forwards, and then commits have no names."""
+
+
 class PlainSession:
     """One connection of psycopg at a time, made when it is needed."""
 
-    def __init__(self, way: Way, hang_up: HangUpTimer) -> None:
+    def __init__(self, way: Way, hang_up: HangUpTimer, knows: Knows = "leader") -> None:
         self._way = way
         self._hang_up = hang_up
-        self._conninfo = _conninfo(way)
+        self._knows = knows
+        self._statement_s = way.patience_s if knows == "one address" else way.statement_s
+        self._conninfo = _conninfo(way, knows)
         self._first = way.first
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._position = ""
@@ -337,6 +352,8 @@ class PlainSession:
 
     def _named(self, sql: str, parameters: tuple[object, ...] = ()) -> SessionAnswer:
         """A statement that commits, under a new name; a lost answer leaves its outcome unknown."""
+        if self._knows == "one address":
+            return self._unnamed(sql, parameters)
         request_id = self._new_name()
         self._run(f"SET herdpy.request_id = '{request_id}'")
         try:
@@ -348,11 +365,21 @@ class PlainSession:
                 OperationOutcome.UNKNOWN, failed.sqlstate, failed.message, request_id=request_id
             ) from failed
 
+    def _unnamed(self, sql: str, parameters: tuple[object, ...]) -> SessionAnswer:
+        """A statement that commits; its outcome stays unknown when its answer is lost."""
+        self._connected()
+        try:
+            return self._run(sql, parameters)
+        except FailedError as failed:
+            if not is_lost(failed.sqlstate):
+                raise
+            raise FailedError(OperationOutcome.UNKNOWN, failed.sqlstate, failed.message) from failed
+
     def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> SessionAnswer:
         """Send a statement. FailedError says *not done*, which is not so when the statement commits."""
         connection = self._connected()
         try:
-            with self._hang_up.after(self._way.statement_s, connection.fileno()):
+            with self._hang_up.after(self._statement_s, connection.fileno()):
                 cursor = connection.execute(sql.encode(), parameters or None)
                 return SessionAnswer(cursor.fetchall() if cursor.description else [], cursor.rowcount)
         except psycopg.Error as error:
@@ -402,16 +429,16 @@ class PlainSession:
 
 
 class PlainSessions:
-    """Makes PlainSessions; a context manager."""
+    """Makes PlainSessions; a context manager. kind: see `ClientSessions`."""
 
-    kind = "psycopg"
-
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "psycopg", knows: Knows = "leader") -> None:
+        self.kind = kind
+        self._knows = knows
         self._hang_up = HangUpTimer()
 
     def open(self, way: Way) -> PlainSession:
         """See `Sessions.open`."""
-        return PlainSession(way, self._hang_up)
+        return PlainSession(way, self._hang_up, self._knows)
 
     def __enter__(self) -> Self:
         self._hang_up.__enter__()
@@ -421,23 +448,45 @@ class PlainSessions:
         self._hang_up.__exit__(*exception)
 
 
-def _conninfo(way: Way) -> str:
+def is_lost(sqlstate: str | None) -> bool:
+    """Whether a commit that failed so may have been done: its answer was lost, or is not known."""
+    return sqlstate in (None, "lost", _UNKNOWN, "08006")
+
+
+def way_parameters(way: Way) -> dict[str, Any]:
+    """What libpq is given of a way, but the hosts: dbname, user, password, TLS."""
+    options = _options(way)
+    return {
+        "dbname": options.database,
+        "user": options.user,
+        "password": options.password,
+        **options.libpq,
+    }
+
+
+def _options(way: Way) -> RemoteOptions:
     server = urls.parse(way.url)
     if not isinstance(server, urls.ServersUrl):
         raise ValueError(f"this URL names no servers: {way.url}")
-    options = remote_options(server, server.options)
-    hosts = hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
-    kinds = {True: "prefer-standby", False: "read-write"}
+    return remote_options(server, server.options)
+
+
+def _conninfo(way: Way, knows: Knows) -> str:
+    options = _options(way)
+    if knows == "one address" and way.address is not None:
+        hosts = [way.address]
+    else:
+        hosts = hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
+    attributes = "prefer-standby" if way.follows else "read-write"
+    more = {} if knows == "leader" else {"options": _FORWARD}
     return conninfo.make_conninfo(
         "",
         host=",".join(host for host, _port in hosts),
         port=",".join(str(port) for _host, port in hosts),
-        dbname=options.database,
-        user=options.user,
-        password=options.password,
-        target_session_attrs=kinds[way.follows],
+        target_session_attrs=attributes if knows == "leader" else "any",
         load_balance_hosts="random",
         connect_timeout=_CONNECT_TIMEOUT_S,
         application_name="herdpy drill",
-        **options.libpq,
+        **way_parameters(way),
+        **more,
     )

@@ -3,9 +3,9 @@
 Layer: above history, below report and picture. Nothing here judges: a gap is a number, whoever reads it says
 whether that is long.
 
-Operations are of three kinds: *writes* (whatever may change something), *reads* (linearizable ones, which the
-leader answers) and *follower reads* (of the other read levels, which every replica answers). They belong to
-the phase in which they were called:
+Operations are of three kinds: *writes* (whatever may change something), *reads* (linearizable ones that the
+leader answers) and *follower reads* (those that go to a follower, of each read level). They belong to the
+phase in which they were called:
 
     before   until the first fault begins
     during   from there until the last fault has ended
@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from herdpy.drill.history import ClientOperation, DrillHistory, Event, Json, OperationOutcome
+from herdpy.drill.felt import FeltWaits, percentile, waits_of
+from herdpy.drill.history import AT_FOLLOWER, ClientOperation, DrillHistory, Event, Json, OperationOutcome
 
 FAULT_BEGIN, FAULT_END, LEADER, NOTE = "fault-begin", "fault-end", "leader", "note"
 PHASE, QUIET = "phase", "quiet"
+MOST_SILENT = "most_silent_s"
+"""In the details of a fault's beginning: the longest time without an acknowledged write that is allowed."""
 WRITE, READ, FOLLOWER_READ = "write", "read", "follower read"
 KINDS = (WRITE, READ, FOLLOWER_READ)
 BEFORE, DURING, AFTER = "before", "during", "after"
@@ -64,6 +67,8 @@ class FaultSpan:
     ended: what was done to end it; None when nothing was said.
     write_gap: the longest time without an acknowledged write that is at least partly within it; None: there
         were no writes.
+    felt: the clients' longest waits for a write around it.
+    most_silent_s: how long `write_gap` may be; None: as long as it is.
     """
 
     name: str
@@ -72,6 +77,8 @@ class FaultSpan:
     end_s: float | None
     ended: str | None = None
     write_gap: Gap | None = None
+    felt: FeltWaits = field(default_factory=FeltWaits)
+    most_silent_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,7 @@ class Timeline:
     latencies: by phase and kind; a phase that the drill did not have is not there.
     phases: when each began and ended.
     unknown: the operations whose client did not learn what became of them.
+    felt: the clients' longest waits for a write around each fault, of all faults.
     """
 
     seconds: float
@@ -106,6 +114,7 @@ class Timeline:
     phases: dict[str, tuple[float, float]]
     latencies: dict[str, dict[str, Latency]]
     unknown: list[ClientOperation]
+    felt: FeltWaits
 
     @property
     def operations(self) -> int:
@@ -128,7 +137,9 @@ def kind_of(operation: ClientOperation) -> str | None:
         is_read = operation.name in _READS
     if not is_read:
         return WRITE
-    return READ if operation.details.get("read_level", "linearizable") == "linearizable" else FOLLOWER_READ
+    details = operation.details
+    at_leader = details.get("read_level", "linearizable") == "linearizable" and not details.get(AT_FOLLOWER)
+    return READ if at_leader else FOLLOWER_READ
 
 
 def timeline_of(history: DrillHistory) -> Timeline:
@@ -140,7 +151,13 @@ def timeline_of(history: DrillHistory) -> Timeline:
     )
     by_kind = operations_by_kind(history)
     gaps = list(gaps_of(by_kind[WRITE]))
-    faults = [replace(one, write_gap=_longest_within(gaps, one)) for one in faults_of(events)]
+    waits = waits_of(by_kind[WRITE])
+    faults = [
+        replace(
+            one, write_gap=_longest_within(gaps, one), felt=FeltWaits.around([_span(one, seconds)], waits)
+        )
+        for one in faults_of(events)
+    ]
     phases = _phases(faults, [one for found in by_kind.values() for one in found], seconds)
     return Timeline(
         seconds,
@@ -162,7 +179,12 @@ def timeline_of(history: DrillHistory) -> Timeline:
             (one for one in history.operations if one.outcome is OperationOutcome.UNKNOWN),
             key=lambda one: one.called_s,
         ),
+        FeltWaits.around([_span(one, seconds) for one in faults], waits),
     )
+
+
+def _span(fault: FaultSpan, seconds: float) -> tuple[float, float]:
+    return fault.begin_s, seconds if fault.end_s is None else fault.end_s
 
 
 def operations_by_kind(history: DrillHistory) -> dict[str, list[ClientOperation]]:
@@ -192,7 +214,9 @@ def faults_of(events: Iterable[Event]) -> list[FaultSpan]:
         if event.kind == FAULT_BEGIN:
             name = _fault_name(event)
             text = "" if event.text == f"{name} begins" else event.text
-            faults.append(FaultSpan(name, text, event.at_s, None))
+            limit = event.details.get(MOST_SILENT)
+            limit_s = float(limit) if isinstance(limit, (int, float)) else None
+            faults.append(FaultSpan(name, text, event.at_s, None, most_silent_s=limit_s))
         elif event.kind == FAULT_END:
             ended = event.details.get("fault")
             place = _lasting(faults, ended)
@@ -302,11 +326,6 @@ def _latency(operations: Iterable[ClientOperation], begin_s: float, end_s: float
         percentile(found, 0.99),
         found[-1] if found else None,
     )
-
-
-def percentile(values: Sequence[float], part: float) -> float | None:
-    """The nearest-rank percentile of sorted values; None of none."""
-    return values[max(0, math.ceil(part * len(values)) - 1)] if values else None
 
 
 def _at_once(operations: Iterable[ClientOperation]) -> int:

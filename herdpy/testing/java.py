@@ -1,16 +1,17 @@
 """Java and the jars, the command lines of Java programs, and Java programs of one source file.
 
-`jars()` is what the servers need, `delta_jars()` what Spark needs for tables of Delta Lake, `kafka_jars()` a
-broker of Kafka, `iceberg_jars()` a REST catalog of Iceberg, `sqllogictest_jar()` has queries with their
-results. They are found, or fetched once per machine with Maven into a cache directory: $HERDPY_CACHE, else
-$XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy; a lock on a file there makes one process fetch while others
-wait, and the mark `.ok` says that a directory is whole.
+`jars()` is what the servers need, `delta_jars()` what Spark needs for tables of Delta Lake, `kafka_jars()`
+a broker of Kafka, `iceberg_jars()` a REST catalog of Iceberg, `pgjdbc_jars()` PostgreSQL's JDBC driver,
+`sqllogictest_jar()` has queries with their results. They are found, or fetched once per machine with Maven
+into a cache directory: $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy; a lock on a file
+there makes one process fetch while others wait, and the mark `.ok` says that a directory is whole.
 
 Command lines have flags for a short start and little memory. The first process of each kind writes the
 classes it loaded into an archive in the cache directory when it ends in order, and later ones map that
 archive (Java's application class data sharing): a cluster of three bookies is up in 1.9 s instead of 3.2.
 
-A JavaProgram is compiled once, runs against BookKeeper's jars, and is spoken to in lines of JSON.
+A JavaProgram is compiled once, runs with BookKeeper's jars and others that it names, and is spoken to in
+lines of JSON.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ BOOKKEEPER_VERSION = "4.17.3"
 DELTA_VERSION = "4.4.0"  # for Spark 4.2 and Scala 2.13
 KAFKA_VERSION = "4.1.1"
 ICEBERG_VERSION = "1.11.0"  # the newest with the REST catalog that its own tests use
+PGJDBC_VERSION = "42.7.4"
 SQLLOGICTEST_VERSION = "0.3"
 JAVA_VERSION = 17
 
@@ -122,6 +124,16 @@ def iceberg_jars() -> Path:
     home.mkdir(exist_ok=True)
     version = f"iceberg.version={ICEBERG_VERSION}"
     return _fetched(f"Apache Iceberg {ICEBERG_VERSION}", home, "iceberg-pom.xml", version)
+
+
+def pgjdbc_jars() -> Path:
+    """The directory of PostgreSQL's JDBC driver; the first call on a machine fetches it (about 1 MB).
+
+    Raises MissingSoftwareError as ``jars``.
+    """
+    home = cache_directory().with_name(f"pgjdbc-{PGJDBC_VERSION}")
+    home.mkdir(exist_ok=True)
+    return _fetched(f"pgjdbc {PGJDBC_VERSION}", home, "pgjdbc-pom.xml", f"pgjdbc.version={PGJDBC_VERSION}")
 
 
 def sqllogictest_jar() -> Path:
@@ -311,7 +323,7 @@ class JavaProgram:
 
     A request is one line of JSON on its standard input, an answer one line on its standard output; an answer
     with the field ``error`` becomes a JavaProgramError. Standard error goes to the file `log_path`, or
-    nowhere.
+    nowhere. `extra_classpath` has directories of jars that it needs beside BookKeeper's.
     """
 
     def __init__(
@@ -320,8 +332,10 @@ class JavaProgram:
         *arguments: str,
         java_options: Sequence[str] = (),
         log_path: Path | None = None,
+        extra_classpath: Sequence[Path] = (),
     ) -> None:
         self._source = source
+        self._extra = extra_classpath
         self._arguments = arguments
         self._options = tuple(java_options)
         self._log_path = log_path or Path(os.devnull)
@@ -331,7 +345,7 @@ class JavaProgram:
 
     def __enter__(self) -> Self:
         kind = self._source.stem
-        classes = [compiled(self._source)]
+        classes = [compiled(self._source), *(jar for one in self._extra for jar in sorted(one.glob("*.jar")))]
         self._command = JavaCommand(
             kind, kind, self._arguments, options=self._options, extra_classpath=classes
         )

@@ -118,8 +118,9 @@ def _registrations(bookie_id: str) -> tuple[str, str]:
 # The server.
 
 PORT_IN_NAMESPACE = 2181
-TICK_MS = 500
-"""Session time-outs may be as short as two ticks."""
+TICK_MS = 100
+"""Sessions are looked at once a tick, as with conf/zookeeper.cfg."""
+_SHORTEST_SESSION_MS = 1_000
 
 _OPTIONS = (
     "-Xms16m",
@@ -135,7 +136,7 @@ def zookeeper_configuration(data: Path, *, address: str, port: int) -> dict[str,
     """The lines of the configuration of a ZooKeeper alone, with short sessions and its data in `data`."""
     return {
         "tickTime": TICK_MS,
-        "minSessionTimeout": 2 * TICK_MS,
+        "minSessionTimeout": _SHORTEST_SESSION_MS,
         "maxSessionTimeout": 60_000,
         "dataDir": data,
         "clientPort": port,

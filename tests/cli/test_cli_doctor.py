@@ -187,6 +187,25 @@ def test_certificates_end(tmp_path: Path) -> None:
     assert "is not for db1.example.org" in one(wrong, "configuration.certificate").measured
 
 
+def test_a_server_without_a_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text(
+        f'[data]\ndirectory = "{tmp_path}/d"\n[cluster]\nzookeeper = "127.0.0.1:2181"\nnode = "a"\n'
+    )
+    loaded, _findings = configuration.load(file, {})
+    assert one(configuration.check(loaded, file), "configuration.supervisor").level is Level.OK
+    assert "is off" in configuration.supervisor(is_wanted=False).measured
+
+    def refused(_pid: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    for way, said in ((refused, "Operation not permitted"), (lambda _pid: None, "no pidfd_open")):
+        monkeypatch.setattr("herdpy.machine.end_of_process", way)
+        found = one(configuration.check(loaded, file), "configuration.supervisor")
+        assert found.level is Level.ADVICE
+        assert said in found.measured
+
+
 # Servers.
 
 

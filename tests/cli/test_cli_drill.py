@@ -106,6 +106,20 @@ def test_clients_rate_and_seed_are_passed_on(run, set_outcome):
     assert calls[0]["seed"] == 5
 
 
+def test_other_workloads_are_passed_on_and_stand_in_the_replay(run, set_outcome):
+    drills = []
+
+    def keep(drill: Drill) -> tuple[list[Verdict], DrillHistory]:
+        drills.append(drill)
+        return bad(drill)
+
+    set_outcome(keep)
+    chosen = ("--workload", "queue", "--workload", "herdpy.drill.workloads.bank:Bank")
+    text = run("drill", "storm", *chosen, code=1).stdout
+    assert drills[0].workloads == ("queue", "bank")
+    assert f"replay:  herdpy drill storm --seed 17 {' '.join(chosen)}" in text
+
+
 def test_json_is_the_report(run, set_outcome, tmp_path):
     set_outcome(good)
     shown = json.loads(run("drill", "kill-leader", "--json", "--report", "r.json").stdout)
@@ -166,6 +180,9 @@ def test_a_drill_that_could_not_be_carried_out_ends_with_3(run, set_outcome):
     [
         (["kil-leader"], "Did you mean kill-leader?"),
         (["zzz"], "herdpy drill list"),
+        (["herdpy.drill.drills:DRILLS"], "herdpy.drill.drills:DRILLS is no drill"),
+        (["herdpy.drill.drills:NONE"], "cannot be imported"),
+        (["kill-leader", "--workload", "zzz"], "there is no workload zzz"),
         (["kill-leader", "--report", "nowhere/a.json"], "there is no directory nowhere"),
         (["all", "--report", "nowhere/a.json"], "there is no directory nowhere"),
         (["kill-leader", "--url", "herdpy://a:1/herdpy"], "--commands"),

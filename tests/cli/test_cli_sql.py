@@ -36,6 +36,16 @@ def test_commands_make_a_database_and_show_tags_and_tables(run, db):
     )
 
 
+def test_notifications_are_printed_as_psql_does(run, db):
+    asked = ("-c", "LISTEN a", "-c", "NOTIFY a, 'x'", "-c", "NOTIFY a")
+    heard = 'Asynchronous notification "a"{} received from server process with PID 1.\n'
+    shown = run("sql", db, *asked).stdout
+    assert shown == "LISTEN\nNOTIFY\n" + heard.format(' with payload "x"') + "NOTIFY\n" + heard.format("")
+    result = run("sql", db, "--format", "csv", *asked)
+    assert result.stdout == ""
+    assert heard.format("") in result.stderr
+
+
 @pytest.mark.parametrize("name", ["{db}", "herdpy://{db}", "herdpy:///{db}"])
 def test_urls_and_directories_name_the_same_database(run, filled, name):
     url = name.format(db=filled)

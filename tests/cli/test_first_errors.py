@@ -102,7 +102,8 @@ def _unused_port() -> int:
 
 def _no_zookeeper(place: Path) -> Done:
     where = f"cluster.zookeeper=127.0.0.1:{_unused_port()}"
-    return run_apart(place, "server", "--data", "d", "--port", 0, *QUIET, "--set", where)
+    soon = ("--set", "cluster.join_timeout_s=0.5")
+    return run_apart(place, "server", "--data", "d", "--port", 0, *QUIET, "--set", where, *soon)
 
 
 def _not_reached(place: Path) -> Done:

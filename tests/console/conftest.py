@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.console.world import PASSWORDS, ROLES, ConsoleWorld
-from tests.support.chromium import Chromium, Tab
+from tests.support.chromium import chromium, tab
 from tests.support.server_process import RunningServer
+
+__all__ = ["chromium", "tab"]
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +39,6 @@ def make_world(tmp_path: Path) -> Iterator[Callable[..., ConsoleWorld]]:
     yield make
     for one in made:
         one.close()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Chromium]:
-    """A browser for all tests of a process."""
-    browser = Chromium()
-    yield browser
-    browser.close()
-
-
-@pytest.fixture
-def tab(chromium: Chromium) -> Iterator[Tab]:
-    """A page of a desktop's size, with cookies of its own."""
-    made = chromium.tab()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="session")

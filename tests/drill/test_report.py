@@ -63,8 +63,11 @@ def test_the_document():
             "begin_s": 10.0,
             "end_s": 18.0,
             "write_gap": gap,
+            "felt": found["felt"],
         }
     ]
+    assert found["felt"]["waits"] == sum(one["count"] for one in found["felt"]["histogram"])
+    assert found["felt"]["p50_s"] <= found["felt"]["p99_s"] <= found["felt"]["max_s"]
     assert 3.2 < found["longest_gap"]["write"]["seconds"] < 3.7
     assert len(found["unknown"]) == found["operations"]["unknown"]
     assert found["notes"] == [{"at_s": 12.0, "text": "a bookie is slow"}]
@@ -124,6 +127,7 @@ def test_the_text_when_all_is_well():
     assert "   10.10 s  nobody leads" in lines
     assert "   skipped  slow-disk: needs root" in lines
     assert "replay" not in text
+    assert any(line.startswith("longest wait of a client for a write") for line in lines)
     assert len(lines) < 35
     assert max(map(len, lines)) <= 110
 

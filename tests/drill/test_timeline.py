@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from herdpy.drill.felt import percentile
 from herdpy.drill.history import ClientOperation, DrillHistory, Event, OperationOutcome
 from herdpy.drill.timeline import (
     AFTER,
@@ -19,7 +20,6 @@ from herdpy.drill.timeline import (
     Reign,
     kind_of,
     longest_gap,
-    percentile,
     timeline_of,
 )
 from tests.drill.synthetic import KILL, outage_history
@@ -42,6 +42,7 @@ def write(
         ("read", ["x"], {}, READ),
         ("balances", [], {"read_level": "linearizable"}, READ),
         ("members", [], {"read_level": "bounded"}, FOLLOWER_READ),
+        ("read", ["x"], {"read_level": "linearizable", "at_follower": True}, FOLLOWER_READ),
         ("txn", [["read", "x", None], ["read", "y", None]], {}, READ),
         ("txn", [["read", "x", None], ["append", "y", 1]], {}, WRITE),
         ("txn", [], {}, WRITE),
@@ -104,7 +105,13 @@ def test_a_failover():
     ]
     assert line.faults == [
         FaultSpan(
-            "kill-leader", "server-1 is killed", 10.0, 18.0, "everything is as it was", line.gaps[WRITE]
+            "kill-leader",
+            "server-1 is killed",
+            10.0,
+            18.0,
+            "everything is as it was",
+            line.gaps[WRITE],
+            line.felt,
         )
     ]
     assert line.clients == 8

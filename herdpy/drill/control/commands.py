@@ -39,6 +39,9 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "is-running": (),
     "pause": (),
     "resume": (),
+    "kill-supervisor": (),
+    "pause-supervisor": (),
+    "resume-supervisor": (),
     "cut": ("peer", "peer_host", "one_way"),
     "heal": (),
     "wipe": (),
@@ -55,6 +58,7 @@ UNDOES: Mapping[str, str] = {
     "kill": "start",
     "stop": "start",
     "pause": "resume",
+    "pause-supervisor": "resume-supervisor",
     "cut": "heal",
     "fill": "drain",
     "slow": "quicken",
@@ -282,6 +286,18 @@ class CommandControl:
     def resume(self, process: str) -> None:
         """See `ClusterControl.resume`."""
         self._do(process, "resume")
+
+    def kill_supervisor(self, process: str) -> None:
+        """See `ClusterControl.kill_supervisor`."""
+        self._do(process, "kill-supervisor")
+
+    def pause_supervisor(self, process: str) -> None:
+        """See `ClusterControl.pause_supervisor`."""
+        self._do(process, "pause-supervisor")
+
+    def resume_supervisor(self, process: str) -> None:
+        """See `ClusterControl.resume_supervisor`."""
+        self._do(process, "resume-supervisor")
 
     def cut(self, process: str, *, from_: Iterable[str], one_way: OneWay | None = None) -> None:
         """See `ClusterControl.cut`: the command is run once for each peer."""

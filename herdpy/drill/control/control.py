@@ -24,7 +24,22 @@ from herdpy.dbapi.options import DEFAULT_TABLESPACE, remote_options
 from herdpy.testing.process import await_until
 
 Kind = Literal["zookeeper", "bookie", "server"]
-Action = Literal["kill", "stop", "start", "pause", "resume", "cut", "wipe", "fill", "slow", "skew", "rot"]
+Action = Literal[
+    "kill",
+    "stop",
+    "start",
+    "pause",
+    "resume",
+    "kill-supervisor",
+    "pause-supervisor",
+    "resume-supervisor",
+    "cut",
+    "wipe",
+    "fill",
+    "slow",
+    "skew",
+    "rot",
+]
 OneWay = Literal["sent", "received"]
 
 CLIENTS = "clients"
@@ -138,6 +153,15 @@ class ClusterControl(Protocol):
     def resume(self, process: str) -> None:
         """Let it go on (SIGCONT)."""
 
+    def kill_supervisor(self, process: str) -> None:
+        """End the supervisor of a server (SIGKILL), and not the server."""
+
+    def pause_supervisor(self, process: str) -> None:
+        """Freeze the supervisor of a server (SIGSTOP)."""
+
+    def resume_supervisor(self, process: str) -> None:
+        """Let it go on (SIGCONT), also when its server has ended."""
+
     def cut(self, process: str, *, from_: Iterable[str], one_way: OneWay | None = None) -> None:
         """Lose what is sent between it and each of `from_` (names of processes, or CLIENTS), without a word.
 
@@ -223,6 +247,11 @@ class ClusterObserver:
     def names(self, kind: Kind) -> list[str]:
         """Their names."""
         return [one.name for one in self.places(kind)]
+
+    @property
+    def only_address(self) -> str:
+        """The server that clients with one address use: the last."""
+        return self.names("server")[-1]
 
     def place(self, name: str) -> ProcessPlace:
         """The process of that name. Raises ViewError."""

@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import mmap
 import shutil
+import signal
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from pathlib import Path
 from random import Random
 
 from herdpy.dev import DevError, LocalCluster, NotRunningError
+from herdpy.dev.process import ProcessIdentity
 from herdpy.drill.control.control import (
     CLIENTS,
     Action,
@@ -161,6 +163,24 @@ def _garble(path: Path, _marker: bytes, chance: Random) -> int:
     return len(chosen)
 
 
+SUPERVISOR = "herdpy_server.supervisor"
+"""What the command line of a server's supervisor has."""
+_PARENT = 1  # of the fields behind the name
+
+
+def supervisor_of(server: int) -> ProcessIdentity | None:
+    """The child of a server's process that attests its end; None: it has none."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[_PARENT])
+            if parent == server and SUPERVISOR.encode() in path.with_name("cmdline").read_bytes():
+                return ProcessIdentity.of(int(path.parent.name))
+        except (OSError, IndexError):  # it has ended
+            continue
+    return None
+
+
+_NO_SUPERVISOR = "the server has no supervisor: its setting cluster.supervisor is false, or it is starting"
 _INJECTED = ("fill", "slow", "skew")
 _NO_NETWORK = "the cluster's processes share the loopback address"
 _NO_INJECTOR = "the process was started without the library that makes clocks and disks go wrong"
@@ -181,6 +201,7 @@ class LocalControl:
         self.cluster = cluster
         self._injectors = injectors or {}
         self._lacking = lacking or {}
+        self._supervisors: dict[str, ProcessIdentity] = {}  # that were found, by server
 
     @property
     def url(self) -> str:
@@ -210,6 +231,8 @@ class LocalControl:
             return self._lacking.get("network", _NO_NETWORK)
         if action in _INJECTED and process not in self._injectors:
             return self._lacking.get("fault injector", _NO_INJECTOR)
+        if action.endswith("-supervisor") and self._find_supervisor(process) is None:
+            return _NO_SUPERVISOR
         if action in ("wipe", "rot") and self._kind(process) == "zookeeper":
             return "there is one ZooKeeper only: without its disk nothing is left of the cluster"
         return None
@@ -242,6 +265,19 @@ class LocalControl:
         """See `ClusterControl.resume`."""
         with _as_control_errors(), contextlib.suppress(NotRunningError):
             self.cluster.resume(process)
+
+    def kill_supervisor(self, process: str) -> None:
+        """See `ClusterControl.kill_supervisor`."""
+        self._supervisor("kill-supervisor", process).send(signal.SIGKILL)
+
+    def pause_supervisor(self, process: str) -> None:
+        """See `ClusterControl.pause_supervisor`."""
+        self._supervisor("pause-supervisor", process).pause()
+
+    def resume_supervisor(self, process: str) -> None:
+        """See `ClusterControl.resume_supervisor`."""
+        if process in self._supervisors:
+            self._supervisors[process].send(signal.SIGCONT)
 
     def cut(self, process: str, *, from_: Iterable[str], one_way: OneWay | None = None) -> None:
         """See `ClusterControl.cut`."""
@@ -293,6 +329,21 @@ class LocalControl:
             raise CannotError(f"{process} runs: kill or stop it first")
         files = bookie_files if self._kind(process) == "bookie" else server_files
         return rot(files(self.cluster.data_path(process)), marker, chance)
+
+    def _supervisor(self, action: Action, process: str) -> ProcessIdentity:
+        self._find_supervisor(process)
+        if process not in self._supervisors:
+            raise CannotError(f"{action} {process}: {_NO_SUPERVISOR}")
+        return self._supervisors[process]  # which may have ended with its work, after its server
+
+    def _find_supervisor(self, process: str) -> ProcessIdentity | None:
+        """The one of a server that runs; else the one that it had, which may have some work left."""
+        pid = next((one.pid for one in self.cluster.status().processes if one.id == process), None)
+        found = None if pid is None else supervisor_of(pid)
+        if found is not None:
+            self._supervisors[process] = found
+        known = self._supervisors.get(process)
+        return known if known is not None and known.is_running else None
 
     def _kind(self, process: str) -> Kind | None:
         return next((one.kind for one in self.places if one.name == process), None)

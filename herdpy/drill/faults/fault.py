@@ -63,6 +63,7 @@ class Fault(ABC):
     mark: is called by a fault that is made of others when one of them begins or ends: with the kind of event
         ("fault-begin", "fault-end"), its name, and what happened.
     is_final: the cluster does not come back, and what is looked at after it is what `restored` gives.
+    most_silent_s: the longest time without an acknowledged write that is allowed around it; None: any.
     poise: connects more clients of every workload to one server alone, by its name: see `Poised`.
     """
 
@@ -72,6 +73,7 @@ class Fault(ABC):
     hold_s: float = 3.0
     least_s: float = 0.3
     is_final: ClassVar[bool] = False
+    most_silent_s: ClassVar[float | None] = None
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance

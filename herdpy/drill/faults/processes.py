@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 from kazoo.client import KazooClient
 
 from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver
@@ -52,6 +53,73 @@ class PauseLeader(Fault):
         return f"{leader}, the leader, is stopped, and clients wait for its answers"
 
 
+class SilentMachine(Fault):
+    """SIGSTOP of the leader and of a bookie at once, as of a machine without power or network: connections
+    stay, and nothing there answers. When it is back, clients are poised as for `PauseLeader`.
+    """
+
+    name = "silent-machine"
+    summary = "SIGSTOP of the leader and a bookie, as of one machine, then SIGCONT"
+    hold_s = 7.0
+    least_s = 6.0
+
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
+        """See `Fault.cannot`."""
+        names = [*view.names("server"), *view.names("bookie")]
+        return first_reason(control, names, "pause", "resume") or without_bookies(view)
+
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
+        """See `Fault.begin`."""
+        leader, bookie = view.await_leader(), self.chance.choice(view.names("bookie"))
+        poised = self.poise(leader)
+        self._undo.callback(poised.end)
+        for name in (leader, bookie):
+            self._undo.callback(control.resume, name)
+            control.pause(name)
+        self._undo.callback(poised.speak)
+        return f"{leader}, the leader, and {bookie} are stopped, and clients wait for answers"
+
+
+class KillLeaderElsewhere(Fault):
+    """SIGKILL of the leader, which is not the server that clients with one address use: a leadership that
+    came there is handed over before.
+    """
+
+    name = "kill-leader-elsewhere"
+    summary = "SIGKILL of the leader, never of the server that clients with one address use"
+    hold_s = 1.0
+
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(control, view.names("server"), "kill", "start") or without_forwarding(view)
+
+    def prepare(self, control: ClusterControl, view: ClusterObserver) -> None:
+        """See `Fault.prepare`: that server follows when clients begin."""
+        self._led_elsewhere(view)
+
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
+        """See `Fault.begin`."""
+        leader = self._led_elsewhere(view)
+        self._undo.callback(view.await_following)
+        self._undo.callback(control.start, leader)
+        control.kill(leader)
+        return f"{leader}, the leader, is killed"
+
+    def _led_elsewhere(self, view: ClusterObserver) -> str:
+        """The leader, which is not the only address of clients; no server is preferred afterwards."""
+        leader = view.await_following()
+        if leader != view.only_address:
+            return leader
+        other = self.chance.choice(view.followers(leader))
+        view.run(leader, f"ALTER TABLESPACE {view.tablespace} LEADER '{other}'")
+        self.note(f"{leader} hands over to {other}")
+        view.run(
+            view.await_leader(other_than=leader),
+            f"ALTER TABLESPACE {view.tablespace} LEADER NONE",
+        )
+        return view.await_leader(other_than=leader)
+
+
 class KillLeaderAndBookies(Fault):
     """Two bookies and the leader are lost at once: nobody can know where the log ends before one is back."""
 
@@ -88,6 +156,18 @@ class KillFollower(Fault):
         self._undo.callback(control.start, follower)
         control.kill(follower)
         return f"{follower}, a follower, is killed"
+
+
+class KillForwarder(KillFollower):
+    """SIGKILL of one follower, which forwards clients' commits: some of them are under way."""
+
+    name = "kill-forwarder"
+    summary = "SIGKILL of a follower that forwards clients' writes, which is started again at the end"
+    hold_s = 0.5  # the drill has time for many
+
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
+        """See `Fault.cannot`."""
+        return super().cannot(control, view) or without_forwarding(view)
 
 
 class KillBookie(Fault):
@@ -146,6 +226,15 @@ class KillZooKeeper(Fault):
         return f"{', '.join(names)} killed"
 
 
+class ZooKeeperAway(KillZooKeeper):
+    """All of ZooKeeper is away for as long as there is time, and clients must be answered all the while."""
+
+    name = "zookeeper-away"
+    summary = "SIGKILL of every ZooKeeper server for half a minute, in which writes must go on"
+    hold_s = 30.0
+    most_silent_s = 5.0
+
+
 class PauseZooKeeper(Fault):
     """SIGSTOP of all of ZooKeeper for longer than sessions last: connections stay, and nobody answers."""
 
@@ -198,6 +287,17 @@ class RollingRestart(Fault):
 def without_followers(view: ClusterObserver) -> str | None:
     """The reason that a fault which needs a follower has, where there is none."""
     return None if len(view.names("server")) > 1 else "there is one server only: it has no followers"
+
+
+def without_forwarding(view: ClusterObserver) -> str | None:
+    """The reason that a fault whose clients are forwarded has, where no follower forwards."""
+    if (reason := without_followers(view)) is not None:
+        return reason
+    try:
+        view.run(view.await_leader(), "SHOW herdpy.forward")
+    except psycopg.Error:
+        return "the servers are of a version that forwards no statements (herdpy.forward)"
+    return None
 
 
 def without_bookies(view: ClusterObserver) -> str | None:
@@ -304,11 +404,15 @@ class ClockJump(Fault):
 FAULTS: tuple[type[Fault], ...] = (
     KillLeader,
     PauseLeader,
+    SilentMachine,
+    KillLeaderElsewhere,
     KillLeaderAndBookies,
     KillFollower,
+    KillForwarder,
     KillBookie,
     PauseBookie,
     KillZooKeeper,
+    ZooKeeperAway,
     PauseZooKeeper,
     ExpireSession,
     RollingRestart,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
+from typing import ClassVar
 
 from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver, ControlError
 from herdpy.drill.control.control import ViewError
-from herdpy.drill.faults import disks, partitions, processes
+from herdpy.drill.faults import disks, partitions, processes, supervisors
 from herdpy.drill.faults.fault import Fault
 
 LEADING: tuple[type[Fault], ...] = (
     processes.KillLeader,
     processes.PauseLeader,
+    processes.SilentMachine,
+    supervisors.PauseSupervisor,
     partitions.PartitionLeader,
     partitions.LoseInFlight,
     partitions.LoseOnlyWitness,
@@ -23,6 +26,8 @@ LEADING: tuple[type[Fault], ...] = (
 KINDS: tuple[type[Fault], ...] = (
     *LEADING,
     partitions.DelayInFlight,
+    supervisors.KillSupervisor,
+    supervisors.KillLeaderAndSupervisor,
     processes.KillLeaderAndBookies,
     processes.KillFollower,
     processes.KillBookie,
@@ -42,11 +47,14 @@ _SECOND_ONE = 0.4
 class Bag:
     """Faults are dealt from a shuffled bag: all of them have come before one comes again.
 
-    Those of `LEADING` take turns with the others, so that a short storm has had them, whatever its seed is.
+    Those of `leading` take turns with the others, so that a short storm has had them, whatever its seed is.
     """
 
-    def __init__(self, kinds: Sequence[type[Fault]], chance: Random) -> None:
+    def __init__(
+        self, kinds: Sequence[type[Fault]], chance: Random, leading: Collection[type[Fault]] = LEADING
+    ) -> None:
         self._kinds = kinds
+        self._leading = leading
         self._chance = chance
         self._left: list[type[Fault]] = []
         self.waiting = set(kinds)  # those that were never dealt
@@ -54,8 +62,8 @@ class Bag:
     def deal(self) -> type[Fault]:
         """The next one; the bag is filled again when it is empty."""
         if not self._left:
-            leading = [kind for kind in self._kinds if kind in LEADING]
-            others = [kind for kind in self._kinds if kind not in LEADING]
+            leading = [kind for kind in self._kinds if kind in self._leading]
+            others = [kind for kind in self._kinds if kind not in self._leading]
             self._chance.shuffle(leading)
             self._chance.shuffle(others)
             turns = itertools.zip_longest(leading, others)
@@ -71,12 +79,16 @@ class Storm(Fault):
     What is dealt follows from the seed (`Bag`); what the cluster makes of it depends on its timing. A fault
     that cannot happen at its moment, because another has left nobody to whom, is reported and passed over;
     so is at the end what the storm was too short for.
+
+    kinds: what may be dealt. leading: those of them that come early.
     """
 
     name = "storm"
     summary = "a seeded mix of the other faults, up to two at a time"
     needs = ClusterNeeds(network=True, fault_injector=True)
     hold_s = 20.0
+    kinds: ClassVar[tuple[type[Fault], ...]] = KINDS
+    leading: ClassVar[tuple[type[Fault], ...]] = LEADING
 
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
@@ -87,7 +99,7 @@ class Storm(Fault):
         """See `Fault.cannot`: some of them can always be made."""
         if self._able(control, view):
             return None
-        return "; ".join(f"{kind.name}: {kind(Random(0)).cannot(control, view)}" for kind in KINDS)
+        return "; ".join(f"{kind.name}: {kind(Random(0)).cannot(control, view)}" for kind in self.kinds)
 
     def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`. It goes on in a thread until `end`."""
@@ -95,20 +107,26 @@ class Storm(Fault):
         short = ClusterObserver(
             control, patience_s=_PATIENCE_S, root=view.root, ledgers_root=view.ledgers_root
         )
-        bag = Bag(able, self.chance)
+        bag = Bag(able, self.chance, self.leading)
         thread = threading.Thread(target=self._blow, args=(control, short, bag), name="storm")
         self._undo.callback(self._calm)
         self._undo.callback(self._note_what_never_came, bag)
         self._undo.callback(thread.join)
         self._undo.callback(self._over.set)
         thread.start()
-        without = [kind.name for kind in KINDS if kind not in able]
+        without = [kind.name for kind in self.kinds if kind not in able]
         return f"a storm of {', '.join(kind.name for kind in able)}" + (
             f"; not of {', '.join(without)}" if without else ""
         )
 
+    def made(self, kind: type[Fault]) -> Fault:
+        """A fault that was dealt, with what it needs of the storm."""
+        fault = kind(self.chance)
+        fault.note, fault.poise = self.note, self.poise
+        return fault
+
     def _able(self, control: ClusterControl, view: ClusterObserver) -> list[type[Fault]]:
-        return [kind for kind in KINDS if kind(Random(0)).cannot(control, view) is None]
+        return [kind for kind in self.kinds if kind(Random(0)).cannot(control, view) is None]
 
     def _blow(self, control: ClusterControl, view: ClusterObserver, bag: Bag) -> None:
         try:
@@ -121,8 +139,7 @@ class Storm(Fault):
     def _one(self, control: ClusterControl, view: ClusterObserver, bag: Bag, *, is_inner: bool) -> None:
         """One fault from its beginning to its end, perhaps with another within."""
         kind = bag.deal()
-        fault = kind(self.chance)
-        fault.note, fault.poise = self.note, self.poise
+        fault = self.made(kind)
         lasts_s = self.chance.uniform(fault.least_s, max(fault.least_s, _LONGEST_S))
         has_second = not is_inner and self.chance.random() < _SECOND_ONE
         text: str | None = None

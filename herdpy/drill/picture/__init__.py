@@ -8,6 +8,7 @@
     silence         where clients tried and nobody was answered
     unknown         outcomes that clients did not learn
     violations      the operations that break a promise
+    felt            how long each client waited for a write around each fault: a histogram
     checks          what each checker says
     smallest        the fewest operations that show the violation
 
@@ -26,6 +27,7 @@ from herdpy.drill.picture.head import draw_head
 from herdpy.drill.picture.lanes import (
     draw_fault_bands,
     draw_faults,
+    draw_felt,
     draw_latencies,
     draw_leaders,
     draw_rates,
@@ -59,7 +61,10 @@ def picture_of(report: DrillReport) -> str:
     bottom = y - _BETWEEN
     draw_fault_bands(sheet, top - 4, bottom)
     draw_violation_lines(sheet, top - 4, bottom)
-    y = draw_checks(sheet, _axis(sheet, top - 4, bottom) + 20)
+    y = _axis(sheet, top - 4, bottom) + 20
+    if report.timeline.felt.waits_s:
+        y = draw_felt(sheet, y) + _BETWEEN
+    y = draw_checks(sheet, y)
     if report.smallest and report.violations:
         y = draw_smallest(sheet, y + 6)
     if report.replay:

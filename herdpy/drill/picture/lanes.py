@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from itertools import chain
 
 from herdpy.drill import words
+from herdpy.drill.felt import percentile
 from herdpy.drill.history import OperationOutcome
 from herdpy.drill.picture import style
 from herdpy.drill.picture.sheet import Axis, Sheet, multiples, round_up
 from herdpy.drill.picture.svg import cell, fitted, point, text_width
-from herdpy.drill.timeline import FOLLOWER_READ, KINDS, FaultSpan, Gap, gaps_of, percentile
+from herdpy.drill.report import bin_words
+from herdpy.drill.timeline import FOLLOWER_READ, KINDS, FaultSpan, Gap, gaps_of
 
 _BAR = 18
 _ROW = 24
@@ -391,3 +393,31 @@ def _mark(sheet: Sheet, x: float, y: float, resolved: OperationOutcome | None) -
         cross = [point("M", x - 3.5, y - 3.5), point("L", x + 3.5, y + 3.5)]
         cross += [point("M", x - 3.5, y + 3.5), point("L", x + 3.5, y - 3.5)]
         sheet.canvas.path(cross, stroke=style.UNKNOWN, width=1.8)
+
+
+# Below the time axis.
+
+_FELT_HEIGHT = 74
+
+
+def draw_felt(sheet: Sheet, top: float) -> float:
+    """A histogram: how long each client waited for a write around each fault. Its axis is not the time."""
+    canvas, axis, felt = sheet.canvas, sheet.axis, sheet.report.timeline.felt
+    bottom = top + 18 + _FELT_HEIGHT
+    sheet.lane(top, bottom, "felt", "clients' waits for a write")
+    figures = (("half", felt.p50_s), ("99 %", felt.p99_s), ("all", felt.max_s))
+    for number, (share, value) in enumerate(figures):
+        text = f"{share} within {words.seconds(value)}"
+        canvas.text(style.MARGIN, top + 48 + 16 * number, text, size=11, bold=True)
+    bins = felt.bins
+    most = max(count for _end_s, count in bins)
+    step = (axis.right - axis.left) / len(bins)
+    for number, (end_s, count) in enumerate(bins):
+        x, height = axis.left + number * step, count / most * _FELT_HEIGHT
+        middle, label = x + step / 2, bin_words(end_s)
+        if count:
+            hint = f"{count:,} waits of {label}"
+            canvas.rect(x + 6, bottom - height, step - 12, height, style.WRITES, radius=2, hint=hint)
+            canvas.text(middle, bottom - height - 4, f"{count:,}", size=11, bold=True, anchor="middle")
+        canvas.text(middle, bottom + 15, label, size=11, fill=style.MUTED, anchor="middle")
+    return bottom + 20

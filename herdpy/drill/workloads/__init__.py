@@ -1,5 +1,6 @@
 """What clients do while a drill runs, and how each history is judged. `WORKLOADS` has all of them by name."""
 
+from herdpy.drill.extensions import DrillRegistry
 from herdpy.drill.workloads.bank import Bank
 from herdpy.drill.workloads.indexed import Indexed
 from herdpy.drill.workloads.inserts import Inserts, Sets
@@ -11,9 +12,10 @@ from herdpy.drill.workloads.sequences import SequenceNumbers
 from herdpy.drill.workloads.unique_keys import UniqueKeys
 from herdpy.drill.workloads.workload import Workload
 
-WORKLOADS: dict[str, type[Workload]] = {
-    one.name: one
-    for one in (
+WORKLOADS: DrillRegistry[type[Workload]] = DrillRegistry(
+    "workload",
+    lambda one: isinstance(one, type) and issubclass(one, Workload),
+    (
         Registers,
         ListAppend,
         Bank,
@@ -24,7 +26,7 @@ WORKLOADS: dict[str, type[Workload]] = {
         SequenceNumbers,
         Indexed,
         Redefined,
-    )
-}
+    ),
+)
 
 __all__ = ["WORKLOADS", "Workload"]

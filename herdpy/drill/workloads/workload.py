@@ -35,12 +35,14 @@ class Workload(ABC):
     name: as in `WORKLOADS`; it stands in the details of each operation.
     suffix: of the tables' names, so that several runs on one cluster keep apart.
     has_levels: whether transactions of several statements make it depend on the isolation level.
+    kinds: of `client_threads.KINDS`, the only ones that its clients can be; empty: all that a drill has.
     isolation: that of its clients' transactions, in capitals, or one that promises as much.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     has_levels: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, suffix: str = "", isolation: str = "READ COMMITTED") -> None:
         self.table = f"drill_{self.name.replace('-', '_')}{suffix}"

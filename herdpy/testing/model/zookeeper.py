@@ -29,6 +29,7 @@ from herdpy.bookkeeper.metadata.znodes import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    SessionKey,
     Watch,
     Znode,
     ZnodeError,
@@ -299,6 +300,10 @@ class ModelZnodes:
     def session(self) -> int:
         """The session of now; another number after an expiry, 0 before the first."""
         return self._session
+
+    @property
+    def session_key(self) -> SessionKey | None:
+        return SessionKey(self._session, b"") if self._session else None
 
     async def start(self) -> None:
         if self._closed:

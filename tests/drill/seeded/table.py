@@ -18,6 +18,8 @@ AREAS = (
     "lock release",
     "isolation",
     "outcome resolution",
+    "forwarding",
+    "ZooKeeper away",
     "snapshot transfer",
     "cached plans",
     "LAC",
@@ -34,7 +36,8 @@ class InDrill:
 
     drill: its name in herdpy.drill.DRILLS. workloads: those that run in it here.
     reported: kinds of anomalies, of which at least one is reported.
-    runs: at most so many, with the seeds from 1 on, each with `--seconds` RUN_S.
+    runs: at most so many, with the seeds from 1 on, each with `--seconds` `seconds`.
+    rounds: so many faults in each run, however long they take. clients: of each workload.
     """
 
     bug: str
@@ -44,6 +47,9 @@ class InDrill:
     reported: tuple[str, ...]
     runs: int
     about: str
+    seconds: float = RUN_S
+    rounds: int = 1
+    clients: int = 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,37 @@ class InSimulation:
 
 
 IN_DRILLS = (
+    InDrill(
+        "stops_leading_without_zookeeper",
+        "ZooKeeper away",
+        "zookeeper-away",
+        ("registers", "inserts"),
+        ("writes stopped",),
+        1,
+        "a leader gives up as soon as its connection to ZooKeeper is broken",
+        seconds=12.0,
+    ),
+    InDrill(
+        "sends_a_forwarded_commit_again_unasked",
+        "forwarding",
+        "one-address",
+        ("inserts",),
+        ("doubled insert",),
+        4,
+        "a follower takes for not done what its leader has not answered, and sends it to the next one",
+        rounds=5,
+    ),
+    InDrill(
+        "names_forwarded_commits_itself",
+        "forwarding",
+        "kill-forwarder",
+        ("inserts",),
+        ("undone insert",),
+        3,
+        "a follower does not pass on the name that a client gives to its commit",
+        rounds=5,
+        clients=16,
+    ),
     InDrill(
         "knows_no_outcomes_but_its_own",
         "outcome resolution",
@@ -262,6 +299,15 @@ IN_SIMULATIONS = (
         "a new leader drops the ledger that was made ahead, and does not recover it",
     ),
     InSimulation(
+        "closes_only_what_it_knew_before_the_claim",
+        "fencing",
+        LOG,
+        None,
+        "an acknowledged append is lost",
+        400,
+        "a new leader takes ledgers that were listed after it had read the list for empty ones",
+    ),
+    InSimulation(
         "does_not_check_the_lease_after_the_read",
         "leases",
         REPLICAS,
@@ -269,6 +315,15 @@ IN_SIMULATIONS = (
         "a linearizable read shows the past",
         3,
         "a server that leads, as far as it knows, answers",
+    ),
+    InSimulation(
+        "answers_a_follower_without_its_lease",
+        "leases",
+        REPLICAS,
+        "a_sleeping_leader_has_a_followers_question",
+        "a linearizable read shows the past",
+        3,
+        "a leader answers a follower's question as soon as it comes",
     ),
     InSimulation(
         "does_not_wait_out_the_predecessors_lease",
@@ -417,6 +472,11 @@ IN_SIMULATIONS = (
 )
 
 
+def _each(one: InDrill) -> str:
+    """How long a run is."""
+    return f"{one.rounds} faults" if one.rounds > 1 else f"{one.seconds:g} s"
+
+
 def rows() -> list[str]:
     """The table of docs/drills.md, row by row."""
     found = [
@@ -424,7 +484,7 @@ def rows() -> list[str]:
             AREAS.index(one.area),
             f"| {one.area} | `{one.bug}`: {one.about} | drill `{one.drill}`"
             f" ({', '.join(f'`{each}`' for each in one.workloads)})"
-            f" | {' or '.join(one.reported)} | {one.runs} run{'s' if one.runs > 1 else ''} of {RUN_S:g} s |",
+            f" | {' or '.join(one.reported)} | {one.runs} run{'s' if one.runs > 1 else ''} of {_each(one)} |",
         )
         for one in IN_DRILLS
     ]

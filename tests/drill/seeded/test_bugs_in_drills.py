@@ -13,7 +13,7 @@ from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.runner import DrillProgress
 from tests.drill.seeded.switch import SERVER_BUGS, Switch, switched_cluster
-from tests.drill.seeded.table import IN_DRILLS, RUN_S, InDrill
+from tests.drill.seeded.table import IN_DRILLS, InDrill
 from tests.drill.shown import shown
 
 LOAD = ClientLoad(per_job=4, rate_per_s=100.0, patience_s=15.0)
@@ -42,7 +42,9 @@ def test_the_drill_tells(
     record_property: pytest.RecordProperty,
 ) -> None:
     control, switch = cluster
-    drill = replace(DRILLS[seeded.drill], workloads=seeded.workloads)
+    drill = replace(DRILLS[seeded.drill], workloads=seeded.workloads, rounds=seeded.rounds)
+
+    load = replace(LOAD, per_job=seeded.clients)
 
     def on_progress(progress: DrillProgress) -> None:
         if progress.phase == "before":
@@ -51,7 +53,9 @@ def test_the_drill_tells(
     reported: list[str] = []
     for seed in range(1, seeded.runs + 1):
         try:
-            result = run(drill, control=control, seconds=RUN_S, seed=seed, load=LOAD, on_progress=on_progress)
+            result = run(
+                drill, control=control, seconds=seeded.seconds, seed=seed, load=load, on_progress=on_progress
+            )
         finally:
             switch.set(None)
             _heal(ClusterObserver(control))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import ClientOperation, OperationOutcome, Recorder
+from herdpy.drill.history import AT_FOLLOWER, ClientOperation, OperationOutcome, Recorder
 from herdpy.drill.sessions import FailedError, SessionAnswer, Way
 
 T = TypeVar("T")
@@ -70,7 +70,8 @@ def test_what_was_done_is_recorded_with_its_result():
     assert one.attempt("write", ["x", 1], lambda: 5, isolation="SERIALIZABLE") == 5
     (operation,) = recorder.history
     assert (operation.outcome, operation.result) == (OperationOutcome.DONE, 5)
-    assert operation.details == {"workload": "w", "client": "scripted", "isolation": "SERIALIZABLE"}
+    own = {"workload": "w", "client": "scripted", "number": operation.process}
+    assert operation.details == {**own, "isolation": "SERIALIZABLE"}
 
 
 def test_what_was_refused_has_no_effect_and_the_client_keeps_its_number():
@@ -147,3 +148,16 @@ def test_a_read_at_an_lsn_names_the_write_that_it_must_see():
     assert "SET herdpy.min_lsn = '17:4'" in sessions.made[1].said
     one.close()
     assert [made.said[-1] for made in sessions.made] == ["close", "close"]
+
+
+def test_linearizable_reads_go_to_followers_too_and_may_be_no_older_than_their_call():
+    sessions = Sessions()
+    one, recorder = client(sessions)
+    leader, follower = sessions.made
+    for _number in range(40):
+        one.read("read", ["x"], lambda session: session.execute("SELECT 1").count)
+    places = [each.details.get(AT_FOLLOWER, False) for each in recorder.history]
+    assert (places.count(True), places.count(False)) == (len(follower.said), len(leader.said))
+    assert min(len(follower.said), len(leader.said)) > 5
+    assert all(each.details["read_level"] == "linearizable" for each in recorder.history)
+    assert all(each.sees_from_s == each.called_s for each in recorder.history)

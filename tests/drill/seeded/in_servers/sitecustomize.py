@@ -137,13 +137,17 @@ def sends_a_snapshot_of_the_past(module: ModuleType, is_on: Callable[[], bool]) 
 @_bug("herdpy_server.sessions.plans")
 def keeps_the_plan_of_an_old_catalog(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """A statement that was planned once is never planned again, whatever became of its tables."""
-    make = module.Prepared._make
+    make, forget = module.Prepared._make, module.Prepared.forget
 
-    def once(self: Any, catalog: Any, engine: Any) -> None:
-        if self._plan is None or not is_on():
-            make(self, catalog, engine)
+    def once(self: Any, catalog: Any, engine: Any) -> Any:
+        before = self.ready
+        if before is None or not is_on():
+            return make(self, catalog, engine)
+        self.ready = module.ReadyPlan(before.plan, catalog, engine)
+        return self.ready
 
     module.Prepared._make = once
+    module.Prepared.forget = lambda self, version: not is_on() and forget(self, version)
 
 
 @_bug("herdpy_server.tablespace.tablespace")
@@ -293,6 +297,47 @@ def overwrites_what_it_has_not_seen(module: ModuleType, is_on: Callable[[], bool
     transaction = module.SnapshotTransaction
     for name in ("_unchanged", "_none_changed"):
         setattr(transaction, name, _left_out(getattr(transaction, name), is_on))
+
+
+@_bug("herdpy_server.cluster.election")
+def stops_leading_without_zookeeper(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A server that leads gives up as soon as its connection to ZooKeeper is broken."""
+    election, changed = module.Election, module.Election._session_changed
+
+    def hasty(self: Any, state: Any) -> None:
+        if is_on() and self.term is not None and state is not module.ZooKeeperState.CONNECTED:
+            self._lose(self.term, module.Loss.SESSION)
+        changed(self, state)
+
+    election._session_changed = hasty
+
+
+@_bug("herdpy_server.pgwire.forwarding")
+def sends_a_forwarded_commit_again_unasked(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A follower takes for not done what its leader has not answered, and sends it to the next one."""
+    forwarder, outcome = module.SessionForwarder, module.SessionForwarder._outcome
+
+    async def not_done(self: Any, request: Any) -> Any:
+        return None if is_on() else await outcome(self, request)
+
+    forwarder._outcome = not_done
+
+
+@_bug("herdpy_server.pgwire.forwarding")
+def names_forwarded_commits_itself(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A follower does not pass on the name that a client gives to its commit."""
+    forwarder, begin = module.SessionForwarder, module.SessionForwarder._begin
+
+    def anew(self: Any, *, extended: bool) -> Any:
+        settings = self._session.settings
+        kept = settings.request_id
+        settings.request_id = b"" if is_on() else kept
+        try:
+            return begin(self, extended=extended)
+        finally:
+            settings.request_id = kept
+
+    forwarder._begin = anew
 
 
 def names() -> list[str]:

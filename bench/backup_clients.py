@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
 from backup_bed import BackupBed, aimed
+from meanwhile import meanwhile
 from measure import Line, in_turn
 from postgresql import transactions_per_s, warm
 
@@ -68,26 +69,17 @@ def _server(data: Path, *settings: str) -> Iterator[RunningServer]:
         server.close()
 
 
-@contextmanager
-def _backups(server: RunningServer, repository: Path) -> Iterator[None]:
+def _backups(server: RunningServer, repository: Path) -> AbstractContextManager[None]:
     """Full backups of the server, one after the other; at least one is made."""
-    over = threading.Event()
-    made: list[subprocess.CompletedProcess[str]] = []
     command = [sys.executable, "-m", "herdpy.cli", "backup", f"grpc://127.0.0.1:{server.grpc_port}"]
     command += ["--to", str(repository), "--full"]
 
-    def work() -> None:
-        while not over.is_set() or not made:
-            made.append(subprocess.run(command, capture_output=True, text=True, check=False))
-            if made[-1].returncode:
+    def work(over: threading.Event) -> None:
+        while True:
+            made = subprocess.run(command, capture_output=True, text=True, check=False)
+            if made.returncode:
+                raise SystemExit(f"{' '.join(command)} failed:\n{made.stdout}{made.stderr}")
+            if over.is_set():
                 return
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-    if made[-1].returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{made[-1].stdout}{made[-1].stderr}")
+    return meanwhile(work)

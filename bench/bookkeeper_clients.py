@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from json_program import JsonProgram
 
 from herdpy.testing import BookKeeperCluster, JavaProgram
-from herdpy.testing.process import spawn
 
 Figures = dict[str, Any]
 
@@ -31,35 +29,15 @@ _JAVA_CLIENT = ("explicitLacInterval=100",)
 _ANSWER_TIMEOUT_S = 300.0
 
 
-class PythonProgram:
+class PythonProgram(JsonProgram):
     """`bookkeeper_client.py` on one kind of event loop; a context manager, started on entry."""
 
     def __init__(self, uri: str, loop: str) -> None:
-        self._command = [sys.executable, str(_HERE / "bookkeeper_client.py"), uri, loop]
-
-    def __enter__(self) -> Self:
-        self._process = spawn(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.communicate()
+        super().__init__([sys.executable, str(_HERE / "bookkeeper_client.py"), uri, loop])
 
     def send(self, operation: str, **fields: object) -> None:
         """Send a request without waiting."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"op": operation, **fields}).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def answer(self) -> Figures:
-        """The next answer."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        found: Figures = json.loads(line or '{"error": "the Python client ended", "message": ""}')
-        if "error" in found:
-            raise RuntimeError(f"{found['error']}: {found['message']}")
-        return found
+        self.ask({"op": operation, **fields})
 
     def request(self, operation: str, **fields: object) -> Figures:
         """Send a request and wait for its answer."""

@@ -21,6 +21,7 @@ from processor_time import listener
 
 from herdpy.dbapi import OperationalError
 from herdpy.dev import LocalCluster
+from herdpy.testing.zookeeper import ClusterZnodes
 
 DATABASE = "herdpy"
 """In both."""
@@ -32,10 +33,12 @@ class Bed:
     """Three servers with three bookies, a PostgreSQL with two standbys, and a client of the bookies.
 
     Attributes:
+        directory: where parts may put what they start themselves.
         quick: see that it works, in seconds.
         skipped: what was not measured, and why.
     """
 
+    directory: Path
     cluster: LocalCluster
     peer: int
     peer_standbys: list[int]
@@ -98,6 +101,15 @@ class Bed:
                 raise SystemExit(f"{count} servers do not come to follow: {self.cluster.status().servers}")
             time.sleep(0.05)
 
+    def await_bookies(self) -> None:
+        """Return when all bookies are registered."""
+        status, until = self.cluster.status(), time.monotonic() + PATIENCE_S
+        with ClusterZnodes(f"127.0.0.1:{status.zookeeper.port}") as znodes:
+            while missing := [one.id for one in status.bookies if not znodes.is_registered(one.bookie_id)]:
+                if time.monotonic() > until:
+                    raise SystemExit(f"{missing} do not register")
+                time.sleep(0.05)
+
     def skip(self, what: str, why: object) -> list[Line]:
         """Nothing was measured."""
         self.skipped.append(f"{what}: {why}")
@@ -117,9 +129,14 @@ def bed(directory: Path, *, quick: bool) -> Iterator[Bed]:
     ):
         with connect(peer) as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
-        made = Bed(cluster, peer, standbys, bookkeeper, quick, [])
+        made = Bed(directory, cluster, peer, standbys, bookkeeper, quick, [])
         made.await_followers()
         yield made
+
+
+def write_row(connection: Any) -> None:
+    """Change the row of ``prepare_written``."""
+    connection.execute("UPDATE written SET n = n + 1 WHERE id = 1")
 
 
 class Writer:
@@ -127,10 +144,17 @@ class Writer:
 
     Args:
         connect: makes its connection, which may fail and be tried again.
+        write: one row, by that connection.
+        lost: what either raises when nobody answers.
     """
 
-    def __init__(self, connect: Callable[[], Any]) -> None:
-        self._connect = connect
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        write: Callable[[Any], object] = write_row,
+        lost: type[Exception] = OperationalError,
+    ) -> None:
+        self._connect, self._write, self._lost = connect, write, lost
         self._over = False
         self._error: BaseException | None = None
         self.answered_s = array.array("d")
@@ -148,9 +172,9 @@ class Writer:
     def _run(self) -> None:
         try:
             while not self._over:
-                with contextlib.suppress(OperationalError), self._connect() as connection:
+                with contextlib.suppress(self._lost), self._connect() as connection:
                     while not self._over:
-                        connection.execute("UPDATE written SET n = n + 1 WHERE id = 1")
+                        self._write(connection)
                         self.answered_s.append(time.perf_counter())
         except BaseException as error:  # noqa: BLE001 - the benchmark's own thread raises it
             self._error = error

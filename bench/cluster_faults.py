@@ -1,22 +1,20 @@
-"""The cluster's benchmark: how far followers are behind, and how long nobody leads."""
+"""The cluster's benchmark: how far followers are behind, and a takeover of much data."""
 
 from __future__ import annotations
 
 import io
 import threading
 import time
-from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-from cluster_bed import DATABASE, PATIENCE_S, Bed, Writer, at_most, percentile, prepare_written
+from cluster_bed import DATABASE, PATIENCE_S, Bed, at_most, percentile, prepare_written
+from cluster_failover import HerdPySide, killed_s
 from measure import Line
 from postgresql import connect, pgbench, transactions_per_s
-
-import herdpy
 
 _PROBE_S = 0.005
 _LOOK_S = 0.001
@@ -100,61 +98,6 @@ def _await_row(connection: psycopg.Connection[Any]) -> None:
         time.sleep(0.05)
 
 
-def measure_failover(bed: Bed) -> list[Line]:
-    """kill -9 of the leader to the first write that is answered to a client that keeps writing."""
-    rounds = 2 if bed.quick else 20
-    prepare_written(bed.ours)
-    taken_s = []
-    for _ in range(rounds):
-        bed.await_followers()
-        with Writer(lambda: closing(herdpy.connect(bed.cluster.url, autocommit=True))) as writer:
-            taken_s.append(_killed(bed, writer))
-    median_line = Line("kill -9 of the leader to the next commit, median", median(taken_s), "s", runs=taken_s)
-    worst = Line(f"kill -9 of the leader to the next commit, worst of {rounds}", max(taken_s), "s")
-    return [at_most(median_line, 2.0), at_most(worst, 4.0)]
-
-
-def _killed(bed: Bed, writer: Writer) -> float:
-    leader = bed.leader
-    writer.await_answers(100)
-    began = time.perf_counter()
-    bed.cluster.kill(leader)  # returns when it has ended: what it answered was heard before
-    taken_s = writer.first_after(time.perf_counter()) - began
-    bed.cluster.start(leader)
-    return taken_s
-
-
-def measure_handover(bed: Bed) -> list[Line]:
-    """ALTER TABLESPACE ... LEADER: the longest time without an answer to a client that keeps writing."""
-    prepare_written(bed.ours)
-    gaps_ms = []
-    for _ in range(2 if bed.quick else 20):
-        bed.await_followers()
-        target = bed.followers[0]
-        with ExitStack() as stack:
-            writer = stack.enter_context(
-                Writer(lambda: closing(herdpy.connect(bed.cluster.url, autocommit=True)))
-            )
-            began = time.perf_counter()
-            try:
-                with connect(bed.ours, DATABASE) as connection:
-                    connection.execute(f"ALTER TABLESPACE {DATABASE} LEADER '{target}'")
-            except (psycopg.errors.FeatureNotSupported, psycopg.errors.SyntaxError) as error:
-                return bed.skip("planned hand-over", error)
-            _await_leader(bed, target)
-            writer.await_answers(100)
-            gaps_ms.append(writer.longest_gap_s(began, time.perf_counter()) * 1e3)
-    return [at_most(Line("planned hand-over, median", median(gaps_ms), "ms", runs=gaps_ms), 300.0)]
-
-
-def _await_leader(bed: Bed, name: str) -> None:
-    until = time.monotonic() + 30.0
-    while bed.leader != name:
-        if time.monotonic() > until:
-            raise SystemExit(f"{name} does not come to lead")
-        time.sleep(0.01)
-
-
 def measure_big(bed: Bed) -> list[Line]:
     """A replica with many tables and rows takes over. Long: it is only run when it is named."""
     tables, rows = (20, 100_000) if bed.quick else (_TABLES, _ROWS)
@@ -171,11 +114,11 @@ def measure_big(bed: Bed) -> list[Line]:
                 copy.write(data)
         loaded_s = time.perf_counter() - began
     prepare_written(port)
+    herdpy = HerdPySide(bed)
     taken_s, back_s = [], []
     for _ in range(1 if bed.quick else 3):
         bed.await_followers()
-        with Writer(lambda: closing(herdpy.connect(bed.cluster.url, autocommit=True))) as writer:
-            taken_s.append(_killed(bed, writer))
+        taken_s.append(killed_s(herdpy))
         began = time.perf_counter()
         bed.await_followers()
         back_s.append(time.perf_counter() - began)

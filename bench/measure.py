@@ -92,8 +92,8 @@ def report(title: str, lines: list[Line], json_path: str | None) -> None:
     for line in lines:
         table.add_row(
             line.name,
-            _figure(line.ours, line.unit),
-            "" if line.peer is None else _figure(line.peer, line.unit),
+            figure(line.ours, line.unit),
+            "" if line.peer is None else figure(line.peer, line.unit),
             "" if line.ratio is None else f"{line.ratio:.2f}",
             line.wanted,
             {None: "", True: "yes", False: "NO"}[line.met],
@@ -126,5 +126,6 @@ def _costs(costs: dict[str, float]) -> str:
     return f"{', '.join(parts)} us; {costs.get(IDLE, 0.0):.0%} idle"
 
 
-def _figure(value: float, unit: str) -> str:
+def figure(value: float, unit: str) -> str:
+    """A figure to be read."""
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

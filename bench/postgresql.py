@@ -189,7 +189,17 @@ def rate_and_count(
 ) -> tuple[float, int]:
     """As :func:`transactions_per_s`, with the number of transactions."""
     run = ["-n", *SCRIPTS[script].split(), "-M", mode, "-c", str(clients), "-T", str(seconds)]
-    said = pgbench(port, *run, database=database)
+    return _rate_said(pgbench(port, *run, database=database))
+
+
+def script_rate(port: int, script: Path, clients: int, seconds: int, database: str = DATABASE) -> float:
+    """Transactions a second of a script in a file, as prepared statements."""
+    run = ["-n", "-f", str(script), "-M", "prepared", "-c", str(clients), "-T", str(seconds)]
+    return _rate_said(pgbench(port, *run, database=database))[0]
+
+
+def _rate_said(said: str) -> tuple[float, int]:
+    """The rate and the number of transactions in what pgbench prints."""
     found = re.search(r"actually processed: (\d+)(?:.*\n)*?tps = ([0-9.]+)", said)
     assert found is not None, said
     return float(found[2]), int(found[1])

@@ -21,6 +21,7 @@ from statistics import median
 from answers import measure_answers, measure_idle
 from bulk import measure_bulk
 from measure import Line, in_turn, rate, report
+from queue_statements import measure_queue
 from workers import measure_workers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -141,7 +142,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parts = {"pgbench": measure_pgbench, "copy": measure_copy, "workers": measure_workers}
-    parts |= {"answers": measure_answers, "idle": measure_idle, "bulk": measure_bulk}
+    parts |= {"answers": measure_answers, "idle": measure_idle, "bulk": measure_bulk, "queue": measure_queue}
     parser.add_argument("parts", nargs="*", help=f"{' '.join(parts)} (all)")
     parser.add_argument("--quick", action="store_true", help="short runs, one round")
     parser.add_argument("--json", metavar="FILE", help="write the JSON there instead of printing it")

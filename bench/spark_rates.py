@@ -10,6 +10,7 @@ from statistics import median
 from time import sleep
 from typing import TYPE_CHECKING
 
+from meanwhile import meanwhile
 from measure import Line, in_turn
 from spark_bed import TABLE, SparkBed, line, wanted_ratio
 
@@ -115,34 +116,21 @@ def measure_beside(bed: SparkBed) -> list[Line]:
 
 def _while(bed: SparkBed, work: Callable[[], object]) -> tuple[float, float]:
     """p99 in ms of SELECT and UPDATE by key, one client, while the work is done."""
-    over = threading.Event()
     waits: tuple[list[float], list[float]] = ([], [])
-    errors: list[BaseException] = []
 
-    def client() -> None:
-        try:
-            with herdpy.connect(bed.cluster.url, autocommit=True) as connection:
-                number = 0
-                while not over.is_set():
-                    number = (number + 7919) % bed.rows
-                    for kept, statement in zip(waits, (SELECT, UPDATE), strict=True):
-                        began = time.perf_counter()
-                        connection.execute(statement, (number,))
-                        kept.append((time.perf_counter() - began) * 1000)
-                    sleep(_PAUSE_S)
-        except BaseException as error:
-            errors.append(error)
-            raise
+    def client(over: threading.Event) -> None:
+        with herdpy.connect(bed.cluster.url, autocommit=True) as connection:
+            number = 0
+            while not over.is_set():
+                number = (number + 7919) % bed.rows
+                for kept, statement in zip(waits, (SELECT, UPDATE), strict=True):
+                    began = time.perf_counter()
+                    connection.execute(statement, (number,))
+                    kept.append((time.perf_counter() - began) * 1000)
+                sleep(_PAUSE_S)
 
-    thread = threading.Thread(target=client)
-    thread.start()
-    try:
+    with meanwhile(client):
         work()
-    finally:
-        over.set()
-        thread.join()
-    if errors:
-        raise errors[0]
     return _p99(waits[0]), _p99(waits[1])
 
 

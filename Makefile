@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check site compiled suites ibis dbt bench soak manifests format proto clean
+.PHONY: help demo test check site compiled suites ibis dbt regress bench soak manifests format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -58,6 +58,14 @@ $(DBT): $(READY) tests/dbt/requirements.txt $(shell find orchestration/dbt_herdp
 	@$(BIN)/uv pip install --quiet --python $(VENV)/dbt/bin/python --no-deps --no-build-isolation ./orchestration/dbt_herdpy
 	@touch $(DBT)
 
+# Celery and Procrastinate, the peers of the broker's benchmark, have an environment of their own.
+PEERS := $(VENV)/broker-peers/.ready
+$(PEERS): $(READY) bench/broker_peers/requirements.txt
+	@rm -rf $(@D)
+	@$(BIN)/uv venv --quiet --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python -r bench/broker_peers/requirements.txt
+	@touch $@
+
 test: $(READY) $(OLDER) $(DBT)  ## all tests but the long runs: two at a time, and beside them Spark's and the suites for dialects
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
@@ -87,7 +95,11 @@ ibis: $(IBIS)    ## ibis' own suite of backends on HerdPy and on PostgreSQL, com
 dbt: $(DBT)      ## dbt's test suite for adapters, with dbt in an environment of its own
 	$(BIN)/python tests/dbt/run.py
 
-bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
+regress: $(READY) ## PostgreSQL's own regression scripts on HerdPy and on PostgreSQL, statement by statement
+	@sh tools/install-postgres.sh
+	$(BIN)/python tests/suites/run.py regress
+
+bench: $(READY) $(PEERS)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	$(BIN)/python bench/serving.py
 	$(BIN)/python bench/frames.py
@@ -100,18 +112,22 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's
 	$(BIN)/python bench/driver.py
 	$(BIN)/python bench/backup.py
 	$(BIN)/python bench/spark.py
+	@sh tools/install-redis.sh
+	$(BIN)/python bench/broker.py
 
-soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
+soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT) $(PEERS)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@sh tools/install-chromium.sh
 	@sh tools/install-containers.sh
+	@sh tools/install-redis.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
 	HERDPY_EXAMPLES=2000 $(BIN)/pytest -q -m "hypothesis and not soak and not spark" --timeout 7200
 	$(BIN)/python tests/sqlalchemy/run.py --rest
 	$(BIN)/python tests/ibis/run.py
 	$(BIN)/python tests/dbt/run.py
+	$(BIN)/python tests/suites/run.py regress
 
 manifests: $(READY) ## render deploy/kubernetes of the chart, and copy conf/ into the chart
 	$(BIN)/python tools/make_manifests.py $$(sh tools/install-kubernetes-tools.sh | tail -n 1)/bin/helm

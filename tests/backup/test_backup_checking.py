@@ -53,6 +53,7 @@ def _fill(repository: Repository) -> tuple[SmallDatabase, SmallDatabase]:
     made = []
     for log, tablespace in ((A, "default"), (B, "a b")):
         database = SmallDatabase(repository, log, tablespace)
+        database.us += 1000 * len(made)  # ids of backups of one microsecond may be the same
         database.write(12, load=True)
         database.back_up("full")
         for kind in ("pages", "log"):

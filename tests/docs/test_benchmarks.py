@@ -29,6 +29,22 @@ def test_a_part_of_a_benchmark_runs(script: str, part: str, tmp_path: Path) -> N
     assert all(line["ours"] for line in lines)
 
 
+@pytest.mark.timeout(120)
+def test_the_benchmark_of_the_broker_runs_on_one_server(tmp_path: Path) -> None:
+    parts = ("backlog", "--systems", "server", "--backlog", "2000")
+    lines = _figures(tmp_path, "broker", *parts)
+    assert {line["system"] for line in lines} == {"server"}
+    assert all(line["value"] for line in lines)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_the_benchmark_of_the_broker_runs(tmp_path: Path) -> None:
+    lines = _figures(tmp_path, "broker")
+    assert all(line["value"] for line in lines)
+    assert len({line["system"] for line in lines}) == 5
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(os.geteuid() != 0, reason="a memory cgroup needs root")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,49 +25,75 @@ TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 MISSING = {
     "triggers": ["CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"],
     "functions of one's own": ["CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'"],
-    "LISTEN and NOTIFY": ["LISTEN news", "NOTIFY news, 'x'"],
     "privileges on columns": ["GRANT SELECT (k) ON t TO PUBLIC", "GRANT UPDATE (v, k) ON t TO PUBLIC"],
     "materialized views": ["CREATE MATERIALIZED VIEW m AS SELECT k FROM t"],
 }
-PRESENT = {
-    "foreign keys": "CREATE TABLE part (t int REFERENCES t (k) ON DELETE CASCADE)",
-    "ALTER TABLE": "ALTER TABLE t ADD COLUMN more int DEFAULT 5 NOT NULL",
-    "views": "CREATE VIEW seen AS SELECT k FROM t",
-    "sequences": "CREATE SEQUENCE numbers",
-    "schemas": "CREATE SCHEMA room",
-    "ON CONFLICT": "INSERT INTO t VALUES (1, 'b') ON CONFLICT (k) DO UPDATE SET v = excluded.v",
-    "MERGE": "MERGE INTO t USING (VALUES (1)) AS s (k) ON t.k = s.k WHEN MATCHED THEN DELETE",
-    "changes in WITH": "WITH gone AS (DELETE FROM t RETURNING k) SELECT count(*) FROM gone",
-    "arrays": "SELECT ARRAY[[1, 2], [3, 4]][2][1]",
-    "jsonb": """SELECT '{"a": [1]}'::jsonb -> 'a' @> '[1]'""",
-    "intervals": "SELECT interval '1 month' + date '2024-01-31'",
-    "enums": "CREATE TYPE mood AS ENUM ('low', 'high')",
-    "indexes on expressions": "CREATE INDEX lowered ON t (lower(v))",
+PRESENT: dict[str, tuple[list[str], object]] = {
+    "foreign keys": (
+        [
+            "CREATE TABLE part (t int REFERENCES t (k) ON DELETE CASCADE)",
+            "INSERT INTO part VALUES (1)",
+            "DELETE FROM t",
+            "SELECT count(*) FROM part",
+        ],
+        0,
+    ),
+    "ALTER TABLE": (["ALTER TABLE t ADD COLUMN more int DEFAULT 5 NOT NULL", "SELECT more FROM t"], 5),
+    "views": (["CREATE VIEW seen AS SELECT k FROM t", "SELECT k FROM seen"], 1),
+    "sequences": (["CREATE SEQUENCE numbers", "SELECT nextval('numbers')"], 1),
+    "schemas": (["CREATE SCHEMA room", "CREATE TABLE room.t AS SELECT 2 AS k", "SELECT k FROM room.t"], 2),
+    "ON CONFLICT": (
+        ["INSERT INTO t VALUES (1, 'b') ON CONFLICT (k) DO UPDATE SET v = excluded.v", "SELECT v FROM t"],
+        "b",
+    ),
+    "MERGE": (
+        [
+            "MERGE INTO t USING (VALUES (1)) AS s (k) ON t.k = s.k WHEN MATCHED THEN DELETE",
+            "SELECT count(*) FROM t",
+        ],
+        0,
+    ),
+    "changes in WITH": (["WITH gone AS (DELETE FROM t RETURNING k) SELECT count(*) FROM gone"], 1),
+    "arrays": (["SELECT (ARRAY[[1, 2], [3, 4]])[2][1]"], 3),
+    "jsonb": (["""SELECT '{"a": [1]}'::jsonb -> 'a' @> '[1]'"""], True),
+    "intervals": (["SELECT interval '1 month' + date '2024-01-31'"], datetime.datetime(2024, 2, 29)),
+    "enums": (["CREATE TYPE mood AS ENUM ('low', 'high')", "SELECT 'low'::mood < 'high'::mood"], True),
+    "indexes on expressions": (
+        ["CREATE UNIQUE INDEX lowered ON t (lower(v))", "SELECT k FROM t WHERE lower(v) = 'a'"],
+        1,
+    ),
 }
+"""Statements, and the one value that the last of them gives."""
 
 
-def _dialect(place: Path) -> None:
+def _dialect(place: Path) -> object:
     engine = sqlalchemy.create_engine(f"herdpy:///{place}")
-    with engine.connect() as connection:
-        assert connection.scalar(sqlalchemy.text("SELECT 1")) == 1
-    engine.dispose()
+    try:
+        with engine.connect() as connection:
+            return connection.scalar(sqlalchemy.text("SELECT 1"))
+    finally:
+        engine.dispose()
 
 
-def _aio(place: Path) -> None:
-    async def ask() -> None:
+def _aio(place: Path) -> object:
+    async def ask() -> object:
         async with await herdpy.aio.connect(place) as connection:
-            cursor = await connection.execute("SELECT 1")
-            assert await cursor.fetchone() == (1,)
+            return await (await connection.execute("SELECT 1")).fetchone()
 
-    asyncio.run(ask())
+    return asyncio.run(ask())
 
 
-def _pool(place: Path) -> None:
+def _pool(place: Path) -> object:
     with herdpy.Pool(place) as pool, pool.connection() as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
+        return connection.execute("SELECT 1").fetchone()
 
 
-WAYS: dict[str, Callable[[Path], None]] = {"SQLAlchemy": _dialect, "asyncio": _aio, "pools": _pool}
+WAYS: dict[str, tuple[Callable[[Path], object], object]] = {
+    "SQLAlchemy": (_dialect, 1),
+    "asyncio": (_aio, (1,)),
+    "pools": (_pool, (1,)),
+}
+"""What asks for 1 each way, and its answer."""
 
 
 @pytest.fixture
@@ -98,12 +125,15 @@ def test_what_is_missing_is_refused(conn: Any, what: str) -> None:
 
 @pytest.mark.parametrize("what", PRESENT)
 def test_what_is_present_works(conn: Any, what: str) -> None:
-    conn.execute(PRESENT[what])
+    statements, value = PRESENT[what]
+    *_, last = [conn.execute(statement) for statement in statements]
+    assert last.fetchall() == [(value,)]
 
 
 @pytest.mark.parametrize("what", WAYS)
 def test_a_way_in_works(tmp_path: Path, what: str) -> None:
-    WAYS[what](tmp_path / "db")
+    ask, answer = WAYS[what]
+    assert ask(tmp_path / "db") == answer
 
 
 def test_the_commands_are_those_of_the_page() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from pathlib import Path
 
@@ -44,8 +45,9 @@ def metrics(directory: Path) -> list[tuple[str, str, str, str]]:
         made.logs, made.loop_delay = Logs("text"), LoopDelay()
         made.database, made.registry = database, SessionRegistry()
         made.replicas = {}
+        made.supervisor = os.getpid
         try:
-            return [
+            found = (
                 (
                     family.name + ("_total" if family.type == "counter" else ""),
                     ", ".join(family._labelnames),
@@ -53,7 +55,8 @@ def metrics(directory: Path) -> list[tuple[str, str, str, str]]:
                     family.documentation,
                 )
                 for family in ServerCollector(made).collect()
-            ]
+            )
+            return list(dict.fromkeys(found))  # some are of servers alone and of replicas
         finally:
             await database.close()
 

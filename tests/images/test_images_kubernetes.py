@@ -142,7 +142,8 @@ def test_images_and_commands_are_those_of_compose(objects):
     assert images[job] == COMPOSE["bookkeeper-metadata"]["image"]
     assert containers(pods(objects)[job])[0]["command"][-1] == COMPOSE["bookkeeper-metadata"]["command"][0]
     (server,) = containers(pods(objects)["herdpy"])
-    assert "command" not in server  # the image's own entry point
+    assert server["command"] == COMPOSE["server-1"]["entrypoint"]
+    assert server["command"][-2:] == ["herdpy", "server"]  # the image's own entry point, below the supervisor
     assert server["args"] == COMPOSE["server-1"]["command"]
 
 

@@ -130,6 +130,11 @@ CASES: dict[str, Case] = {
     "HerdPyBookiesMissing": gauge("herdpy_replica_bookies_missing", 1, 0, _TABLESPACE),
     "HerdPyLedgerListFull": gauge("herdpy_replica_ledger_list_share", 0.6, 0.1, _TABLESPACE),
     "HerdPyClientsWithoutLeader": gauge("herdpy_replica_clients_without_leader", 3, 0, _TABLESPACE),
+    "HerdPyZooKeeperSilent": Case(
+        {f"herdpy_replica_log_confirmed_reads_total{_TABLESPACE}": "0+30x30"},
+        {f"herdpy_replica_log_confirmed_reads_total{_TABLESPACE}": "0x23 5x6"},  # a lease that was late once
+    ),
+    "HerdPySupervisorMissing": gauge("herdpy_supervisor_alive", 0, 1),
     "HerdPyArchiveBehind": gauge("herdpy_archive_lag_seconds", 120, 15, _TABLESPACE),
     "HerdPyArchiveFails": gauge("herdpy_archive_failing", 1, 0, _TABLESPACE),
     "HerdPyArchiveGap": Case(

@@ -18,9 +18,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from herdpy.testing.java import pgjdbc_jars
 from herdpy_spark.jobs.exporting import export_files
 from tests.server.pgjdbc import door_to
-from tests.server.pgjdbc import jars as pgjdbc_jars
 from tests.spark.conftest import QUICK_JAVA, SLOW
 from tests.spark.standalone import SPARK, Standalone, spark_environment
 

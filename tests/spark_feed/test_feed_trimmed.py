@@ -24,9 +24,10 @@ from herdpy_spark.access import SparkDatabase
 from herdpy_spark.feed.driver import DefinitionUnknownError, Described, FeedDriver, Offset, table_at
 from herdpy_spark.feed.table import FeedShape
 from herdpy_spark.feed.tasks import read_task
-from herdpy_spark.log import LogAddress, bounds
+from herdpy_spark.log import LogAddress, PartitionedTableError, bounds
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table
+from herdpy_sql.partition_bounds import RANGE, PartitionKey
 from herdpy_sql.types import INTEGER, TEXT
 from tests.support.feed_replay import Replica
 
@@ -59,7 +60,7 @@ class Place:
         self.numbers += numbers
         return [self.commit(insert(number)) for number in numbers][-1]
 
-    def publish(self, lsn, numbers, log_id=None):
+    def publish(self, lsn, numbers, log_id=None, table=TABLE):
         """A snapshot at ``lsn`` with these rows; None: the table is not there. ``log_id``: of another log."""
         writer = SnapshotWriter(self.address.snapshot_url, "t", lsn, created_us=1)
         if numbers is not None:
@@ -69,8 +70,8 @@ class Place:
                 KEY_COLUMN: pa.array([TABLE.key_codec.encode((number,)) for number in numbers], pa.binary()),
             }
             batch = pa.RecordBatch.from_pydict(columns)
-            with writer.table(7, "t", encode_table(TABLE).decode(), batch.schema) as table:
-                table.write(batch)
+            with writer.table(7, "t", encode_table(table).decode(), batch.schema) as out:
+                out.write(batch)
         writer.finish(log_id=log_id or self.log.state.log_id, crc=None, time_us=1)
 
     def driver(self, **options):
@@ -158,6 +159,16 @@ def test_a_snapshot_of_a_namesake_takes_no_place(place):
     upto = driver.next(begin, None)
     assert upto.lsn == published
     assert [one["after"]["id"] for one in rows(driver.tasks(begin, upto)) if one["after"]] == place.numbers
+
+
+def test_a_snapshot_of_a_partitioned_table_takes_no_place(place):
+    driver = place.driver(on_trimmed="snapshot")
+    begin = driver.first("earliest")
+    place.log.trim(place.insert(list(range(40))))
+    spread = replace(TABLE, partition_key=PartitionKey(RANGE, (0,)))
+    place.publish(place.insert([40]), [], table=spread)
+    with pytest.raises(PartitionedTableError, match='"t" is a partitioned table: read its partitions'):
+        driver.next(begin, None)
 
 
 def test_a_new_stream_begins_with_a_snapshot_where_the_log_does_not(place):

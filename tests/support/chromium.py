@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.wait import WebDriverWait
 
 PATIENCE_S = 30.0
@@ -195,10 +195,16 @@ class Tab:
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """What is done within it leads to another page, which is loaded after it."""
-        old = self._browser.find_element(By.TAG_NAME, "html")
+        old = self._document
         yield
-        self._wait(staleness_of(old), "another page")
+        self._wait(lambda _: self._document != old, "another page")
         self.wait_for("document.readyState === 'complete'")
+
+    @property
+    def _document(self) -> str:
+        """The id of the load that the document is of. An element of a page that goes away may be of none."""
+        found: str = self.call("Page.getFrameTree")["frameTree"]["frame"]["loaderId"]
+        return found
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript, awaited. BrowserError for what it throws."""
@@ -283,3 +289,19 @@ class Tab:
         self.open("about:blank")
         self.problems.clear()
         self._idle.append(self._browser)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """A browser for all tests of a process."""
+    browser = Chromium()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Chromium) -> Iterator[Tab]:
+    """A page of a desktop's size, with cookies of its own."""
+    made = chromium.tab()
+    yield made
+    made.close()

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -54,6 +55,23 @@ class ModelWorld:
         self._loop.close()
 
 
+_ENDING_S = 15.0
+"""How long threads may take to end once their client is closed: less than the long time-outs of tests."""
+
+
+def await_ended(threads: set[threading.Thread]) -> None:
+    """Wait until threads have ended; a client that is closed leaves none that go on.
+
+    A client is closed in a bounded time, and its threads end a little later where a busy machine, or a server
+    that it slows down, has let that time pass.
+    """
+    until_s = time.monotonic() + _ENDING_S
+    for thread in threads:
+        thread.join(max(0.0, until_s - time.monotonic()))
+    left = [thread.name for thread in threads if thread.is_alive()]
+    assert not left, f"threads go on after their client was closed: {left}"
+
+
 class RealWorld:
     """A real server, shared by many tests: each has a root of its own."""
 
@@ -76,7 +94,7 @@ class RealWorld:
                     await client.close()
 
         asyncio.run(main())
-        assert set(threading.enumerate()) <= before
+        await_ended(set(threading.enumerate()) - before)
 
     async def client(self, **options: Any) -> KazooZnodes:
         patience = {"operation_timeout_s": 30.0}  # Java beside whatever else the machine does

@@ -34,9 +34,9 @@ class ConsoleClient:
 
 @pytest.fixture
 def console(world) -> Iterator[ConsoleClient]:
-    """The console of server-1."""
+    """The console of a server that has the default tablespace, and with it the roles."""
     ports = {server.id: server.http_port for server in world.cluster.status().servers}
-    made = ConsoleClient(ports["server-1"])
+    made = ConsoleClient(ports[min(world.replicas("herdpy"))])
     yield made
     made.client.close()
 

@@ -171,7 +171,7 @@ def test_a_dropped_tablespace_leaves_nothing(world, made):
     # The first ledger is trimmed: no longer in the list, and not deleted while its leader may ask for it.
     query = f"SELECT epoch FROM herdpy.ledgers WHERE tablespace = '{name}'"
     world.await_rows(query, lambda rows: rows == [{"epoch": 2}])
-    assert len(world.ledgers(name)) == 2
+    assert len(world.ledgers(name)) >= 2  # and those that followers keep ready for their terms
     assert len(world.directories(name)) == 3
     world.run(f"DROP TABLESPACE {name}")
     assert world.ledgers(name) == []

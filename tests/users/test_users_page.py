@@ -15,7 +15,7 @@ assert PAGE.name == "users.md"
 EXAMPLE = re.compile(
     r"^```sql\n-- (\w+)\n(.*?)\n```\n(?:```(result|error)\n(.*?)\n```\n)?", re.MULTILINE | re.DOTALL
 )
-TAG = re.compile(r"(?:SELECT|INSERT 0) \d+|CREATE \w+|GRANT|DROP \w+|\[\w+\]")
+TAG = re.compile(r"(?:SELECT|INSERT 0) \d+|(?:CREATE|ALTER) \w+|GRANT|DROP \w+|\[\w+\]")
 
 
 def test_the_page_says_what_happens(tmp_path: Path) -> None:

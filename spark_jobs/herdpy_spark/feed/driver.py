@@ -23,10 +23,13 @@ from herdpy_spark.access import AccessError, SparkDatabase
 from herdpy_spark.feed.stretches import LogStretch, Skimmer, frames
 from herdpy_spark.feed.table import DEFINING, FollowedTable, Shapes, published_table
 from herdpy_spark.log.entries import bounds, read, time_position, transaction_end
-from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
+from herdpy_spark.log.plan import LogPlan, NoSuchTableError, PartitionedTableError, plan_table
 from herdpy_spark.options import OptionError, Position
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table, encode_table
+
+_NOT_SUPPORTED = "0A000"
+"""What servers say of a partitioned table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +339,10 @@ class FeedDriver:
                         return SkimmedBatch(entry.lsn, skimmer.followed.table, [], is_state=True)
                     continue
                 if skimmer.followed.table is not table:
+                    if _is_partitioned(skimmer.followed.table):
+                        if before > start.lsn:  # what went before is delivered first
+                            return self._skim(ledgers, start, before, None)
+                        raise self._partitioned()
                     table, fitted = skimmer.followed.table, fits
                     fits = self._fits(table)
                     if fitted and not fits and before > start.lsn:
@@ -354,7 +361,13 @@ class FeedDriver:
     # What is known.
 
     def _table_at(self, ledgers: LogLedgers, at: LSN) -> Table | None:
-        return table_at(self._address, ledgers, self._name, at, lambda: describe(self._database, self._name))
+        found = table_at(self._address, ledgers, self._name, at, lambda: describe(self._database, self._name))
+        if _is_partitioned(found):
+            raise self._partitioned(at)
+        return found
+
+    def _partitioned(self, at: LSN | None = None) -> PartitionedTableError:
+        return partitioned_error(self._address, self._name, at)
 
     def _check_log(self, start: Offset, state: LedgerListState) -> None:
         if start.log_id != state.log_id:
@@ -384,7 +397,10 @@ class FeedDriver:
                 f"the entries after {start.lsn} are trimmed, {self._address} begins after {state.base}, and"
                 " no snapshot from there on is published: publish one (herdpy snapshot publish)"
             )
-        return Offset.of(ref.lsn, state.log_id, published_table(load(ref), self._name))
+        found = published_table(load(ref), self._name)
+        if _is_partitioned(found):
+            raise self._partitioned(ref.lsn)
+        return Offset.of(ref.lsn, state.log_id, found)
 
     def _snapshot_tasks(self, start: Offset, end: Offset, state: LedgerListState) -> list[SnapshotTask]:
         if self._on_trimmed == "error":
@@ -397,6 +413,22 @@ class FeedDriver:
         except NoSuchTableError:
             return [SnapshotTask(at, None, 0)]
         return [SnapshotTask(at, plan, number) for number in range(len(plan.ranges))]
+
+
+def partitioned_error(address: LogAddress, name: str, at: LSN | None = None) -> PartitionedTableError:
+    """Why it cannot be followed; with its partitions at ``at`` (None: now), if the log tells them."""
+    try:
+        plan_table(address, name, at)
+    except PartitionedTableError as error:
+        return error
+    except LogError:
+        pass
+    return PartitionedTableError.of(name)
+
+
+def _is_partitioned(table: Table | None) -> bool:
+    """Whether it has no rows, and its partitions have the changes."""
+    return table is not None and table.partition_key is not None
 
 
 def entries_between(state: LedgerListState, after: LSN, upto: LSN) -> int:
@@ -444,16 +476,22 @@ def _is_refused(error: AccessError) -> bool:
 
 
 def newest_table(database: SparkDatabase, name: str) -> Table | None:
-    """The table as it is now; None: there is none of that name. Errors as :meth:`FeedDriver.first`."""
+    """The table as it is now; None: there is none of that name. Errors as :meth:`FeedDriver.first`.
+
+    PartitionedTableError, or a server's AccessError (0A000): it is a partitioned table.
+    """
     if database.servers is not None:
         try:
             return database.table(name)
         except AccessError as error:
             if error.is_gone:
                 return None
-            if _is_refused(error):
+            if _is_refused(error) or error.sqlstate == _NOT_SUPPORTED:
                 raise
     address = database.address()
     with opened(address) as ledgers:
         end = transaction_end(ledgers, ledgers.confirmed())
-        return table_at(address, ledgers, name, end, lambda: describe(database, name))
+        found = table_at(address, ledgers, name, end, lambda: describe(database, name))
+    if _is_partitioned(found):
+        raise partitioned_error(address, name)
+    return found

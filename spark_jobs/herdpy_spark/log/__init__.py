@@ -16,7 +16,14 @@ from herdpy_spark.log.entries import (
     position_at,
 )
 from herdpy_spark.log.partition import read_partition
-from herdpy_spark.log.plan import LogPlan, NoSuchPositionError, NoSuchTableError, plan_table, plan_tables
+from herdpy_spark.log.plan import (
+    LogPlan,
+    NoSuchPositionError,
+    NoSuchTableError,
+    PartitionedTableError,
+    plan_table,
+    plan_tables,
+)
 
 __all__ = [
     "LogAddress",
@@ -24,6 +31,7 @@ __all__ = [
     "LogPlan",
     "NoSuchPositionError",
     "NoSuchTableError",
+    "PartitionedTableError",
     "TransactionsAtEntry",
     "advance",
     "bounds",

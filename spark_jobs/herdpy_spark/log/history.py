@@ -283,6 +283,15 @@ class TableHistories:
         there = {(one.schema, one.name): one for one in self.tables.values()}
         return next((there[meant] for meant in names_meant(text) if meant in there), None)
 
+    def partitions(self, history: TableHistory) -> list[tuple[str, str]] | None:
+        """Schema and name of each partition of a partitioned table; None: it is none, and has rows."""
+        table = shape_of(history.definition).table
+        if table.partition_key is None:
+            return None
+        others = [shape_of(one.definition).table for one in self.tables.values()]
+        parts = [one for one in others if one.bound is not None and one.bound.parent == table.id]
+        return [(one.schema, one.name) for one in parts]
+
     def _transaction(self, body: bytes, where: Span) -> None:
         at, total = records_start(body), len(body)
         data = body + _PAD

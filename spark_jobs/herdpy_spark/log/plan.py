@@ -17,6 +17,7 @@ from herdpy.log.detached import LogAddress, LogLedgers, confirmed_from, opened
 from herdpy.log.published import PublishedManifest, SnapshotFile, SnapshotRef, SnapshotTable, load
 from herdpy_spark.log.entries import read, time_position, transaction_end
 from herdpy_spark.log.history import KeyRange, Span, TableHistories, TableHistory, cut, sample_loads, shape_of
+from herdpy_sql.partition_texts import partitions_named
 
 _FILES_A_RANGE = 4
 _LOADS_MATTER = 4
@@ -24,6 +25,16 @@ _LOADS_MATTER = 4
 
 class NoSuchTableError(LogError):
     """The tablespace has no table of that name at that LSN."""
+
+
+class PartitionedTableError(LogError):
+    """The name means a partitioned table at that LSN: a definition, whose partitions have the rows."""
+
+    @classmethod
+    def of(cls, name: str, partitions: Sequence[tuple[str, str]] | None = None) -> PartitionedTableError:
+        """The error; ``partitions``: schema and name of each, where they are known."""
+        known = "" if partitions is None else f" ({partitions_named(partitions)})"
+        return cls(f'"{name}" is a partitioned table: read its partitions{known}')
 
 
 class NoSuchPositionError(LogError):
@@ -82,6 +93,7 @@ def plan_table(
 
     Raises:
         NoSuchTableError: there is no such table at that LSN.
+        PartitionedTableError: it is a partitioned table there, which has no rows of its own.
         NoSuchPositionError: the log does not reach ``at`` yet, or has no such position.
         LogTrimmedError: the log does not reach back to ``at``, nor does a snapshot.
         DamagedSnapshotError, PlaceError: the newest snapshot before it cannot be read.
@@ -143,6 +155,8 @@ class _Wanted:
         history = histories.named(name)
         if history is None:
             raise NoSuchTableError(f"{self.address.tablespace} has no table {name} at {upto}")
+        if (partitions := histories.partitions(history)) is not None:
+            raise PartitionedTableError.of(name, partitions)
         files = () if history.base is None else history.base.files
         return LogPlan(
             address=self.address,

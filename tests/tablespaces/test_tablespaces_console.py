@@ -15,9 +15,10 @@ TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 
 
 class ConsoleClient:
-    """A browser on one server's console."""
+    """A browser on the console of the server ``node``."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, node: str, port: int) -> None:
+        self.node = node
         self._origin = f"http://127.0.0.1:{port}"
         self.client = httpx.Client(base_url=f"{self._origin}/console/", follow_redirects=True, timeout=60)
 
@@ -36,14 +37,26 @@ class ConsoleClient:
 def console(world) -> Iterator[ConsoleClient]:
     """The console of a server that has the default tablespace, and with it the roles."""
     ports = {server.id: server.http_port for server in world.cluster.status().servers}
-    made = ConsoleClient(ports[min(world.replicas("herdpy"))])
+    node = min(world.replicas("herdpy"))
+    made = ConsoleClient(node, ports[node])
     yield made
     made.client.close()
 
 
+def placed(world, made, leader: str, follower: str) -> str:
+    """A tablespace of two replicas, once one leads and the other follows."""
+    name = str(made(f"WITH (leader = '{leader}', replicas = '{leader},{follower}', expected_replicas = 2)"))
+    world.await_states(name, {leader: "leading", follower: "following"})
+    return name
+
+
+def other(node: str) -> str:
+    """A server that is not ``node``."""
+    return "server-1" if node != "server-1" else "server-2"
+
+
 def test_a_tablespace_is_moved_by_forms(world, made, console):
-    name = made("WITH (leader = 'server-1', replicas = 'server-1,server-2', expected_replicas = 2)")
-    world.await_states(name, {"server-1": "leading", "server-2": "following"})
+    name = placed(world, made, "server-1", "server-2")
     shown = console.get(f"tablespaces/confirm?action=lead&tablespace={name}&node=server-2")
     assert f"ALTER TABLESPACE {name} LEADER &#39;server-2&#39;" in shown
     said = console.act("tablespaces/act", action="lead", tablespace=name, node="server-2")
@@ -57,11 +70,17 @@ def test_a_tablespace_is_moved_by_forms(world, made, console):
 
 
 def test_replicas_are_compared_in_a_job(world, made, console):
-    name = made("WITH (leader = 'server-1', replicas = 'server-1,server-2', expected_replicas = 2)")
-    world.await_states(name, {"server-1": "leading", "server-2": "following"})
-    world.run("CREATE TABLE compared (i INT PRIMARY KEY)", "server-1", database=name)
+    name = placed(world, made, console.node, other(console.node))
+    world.run("CREATE TABLE compared (i INT PRIMARY KEY)", console.node, database=name)
     assert f"{name} is being checked." in console.act("tablespaces/check", tablespace=name)
     assert await_until(lambda: "compared" in console.get("jobs/live"), PATIENCE_S)
+
+
+def test_a_job_where_the_tablespace_is_followed_names_the_leader(world, made, console):
+    leader = other(console.node)
+    name = placed(world, made, leader, console.node)
+    console.act("tablespaces/check", tablespace=name)
+    assert await_until(lambda: f"The leader is node {leader}" in console.get("jobs/live"), PATIENCE_S)
 
 
 def test_a_node_that_does_not_exist_leads_nothing(made, console):

@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check site compiled suites ibis dbt regress bench soak manifests format proto clean
+.PHONY: help demo test check site compiled suites ibis dbt regress django bench soak manifests format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -99,6 +99,18 @@ regress: $(READY) ## PostgreSQL's own regression scripts on HerdPy and on Postgr
 	@sh tools/install-postgres.sh
 	$(BIN)/python tests/suites/run.py regress
 
+# Django and psycopg as Django's tests want them: an environment of their own.
+DJANGO := $(VENV)/suites/django/.ready
+$(DJANGO): $(READY) tests/suites/requirements-django.txt
+	@rm -rf $(@D)
+	@$(BIN)/uv venv --quiet --seed --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python -r tests/suites/requirements-django.txt
+	@touch $@
+
+django: $(DJANGO) ## Django's own tests on PostgreSQL and on HerdPy, an app at a time
+	@sh tools/install-postgres.sh
+	$(BIN)/python tests/suites/run.py django
+
 bench: $(READY) $(PEERS)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	$(BIN)/python bench/serving.py
@@ -115,7 +127,7 @@ bench: $(READY) $(PEERS)  ## measure against sqlite3, PostgreSQL, DuckDB and Boo
 	@sh tools/install-redis.sh
 	$(BIN)/python bench/broker.py
 
-soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT) $(PEERS)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
+soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT) $(PEERS) $(DJANGO)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@sh tools/install-chromium.sh
@@ -128,6 +140,7 @@ soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT) $(PEERS)  ## long ru
 	$(BIN)/python tests/ibis/run.py
 	$(BIN)/python tests/dbt/run.py
 	$(BIN)/python tests/suites/run.py regress
+	$(BIN)/python tests/suites/run.py django
 
 manifests: $(READY) ## render deploy/kubernetes of the chart, and copy conf/ into the chart
 	$(BIN)/python tools/make_manifests.py $$(sh tools/install-kubernetes-tools.sh | tail -n 1)/bin/helm

@@ -2,7 +2,7 @@
 
 PostgreSQL's regression scripts come from Debian's source package of PostgreSQL 15, by ``apt-get source`` with
 a list of sources of its own, which names the mirror that the machine takes its packages from; nothing of the
-machine's configuration is changed.
+machine's configuration is changed. Django's tests are in its source distribution, which pip fetches.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ Suites: {codename}
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
+_DJANGO = Path(__file__).with_name("requirements-django.txt")
 _REGRESS = "src/test/regress/"
 _WANTED = ("sql", "data", "expected", "parallel_schedule")
 
@@ -36,6 +37,20 @@ def regress() -> Path:
             unpacked = Path(scratch) / "unpacked"
             _unpack(_download("postgresql-15", Path(scratch)), unpacked)
             unpacked.rename(folder)
+    return folder
+
+
+def django() -> Path:
+    """The folder of Django's source, with its tests."""
+    pinned = next(line for line in _DJANGO.read_text().splitlines() if line.startswith("django=="))
+    folder = KEPT / pinned.replace("==", "-")
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=KEPT) as scratch:
+            command = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "django", pinned]
+            subprocess.run([KEPT / "django" / "bin" / "python", *command], cwd=scratch, check=True)
+            with tarfile.open(Path(scratch) / f"{folder.name}.tar.gz") as packed:
+                packed.extractall(scratch, filter="data")
+            (Path(scratch) / folder.name).rename(folder)
     return folder
 
 

@@ -150,9 +150,18 @@ def over_elements(sql: str, dimensions: int, one: str) -> str:
 
 
 def let(values: Mapping[str, str], body: str) -> str:
-    """``body``, which may name each value as often as it likes (``v.name``): the text has it once."""
+    """``body``, which may name each value as often as it likes (``v.name``): the text has it once.
+
+    In HAVING DuckDB takes ``v.name`` for a column, and not ``v['name']``.
+    """
     listed = ", ".join(f"'{name}': {sql}" for name, sql in values.items())
-    return f"list_transform([{{{listed}}}], lambda v: {body})[1]"
+    pieces = _QUOTED.split(body)
+    pieces[::2] = [_FIELD.sub(r"v['\1']", piece) for piece in pieces[::2]]
+    return f"list_transform([{{{listed}}}], lambda v: {''.join(pieces)})[1]"
+
+
+_QUOTED = re.compile(r"""('(?:[^']|'')*'|"[^"]*")""")
+_FIELD = re.compile(r"(?<![\w.])v\.(\w+)")
 
 
 def once(x: Typed, use: Callable[[Typed], Typed]) -> Typed:

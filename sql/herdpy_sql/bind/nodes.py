@@ -6,7 +6,7 @@ relation it is of (``expr.scope``). The classes say what was written and what it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -319,6 +319,10 @@ class BoundInnerQuery(n.InnerQuery, frozen=True, eq=False):
 
     query: Query
     syntax: exp.Expression
+
+    def meaning(self) -> Hashable:
+        """Its text: within one SELECT the same names are of the same columns."""
+        return BoundInnerQuery, self.syntax.sql("postgres")
 
 
 def inner_name(expr: n.Expr) -> str | None:

@@ -409,6 +409,10 @@ class InnerQuery(Struct, frozen=True, eq=False):
 
     columns: tuple[SqlType, ...]
 
+    def meaning(self) -> Hashable:
+        """What it has in common with a query that means the same where it stands."""
+        return self
+
 
 class QueryColumn(Foreign, frozen=True):
     """A column of the query of the nearest enclosing :class:`Subquery`, numbered from 0."""
@@ -533,7 +537,9 @@ def fingerprint(value: Any) -> Hashable:
         return type(value), value.number
     if isinstance(value, Cast):
         return Cast, value.type, value.function, fingerprint(value.arg)
-    if isinstance(value, Struct) and not isinstance(value, Function | InnerQuery):
+    if isinstance(value, InnerQuery):
+        return value.meaning()
+    if isinstance(value, Struct) and not isinstance(value, Function):
         return type(value), *[fingerprint(one) for one in astuple(value)]
     part: Hashable = value
     return part

@@ -8,6 +8,7 @@ import traceback
 import unittest
 from typing import Any
 
+from django.db.backends.utils import CursorWrapper
 from django.test.runner import DiscoverRunner
 
 
@@ -59,8 +60,26 @@ class _Outcomes(unittest.TextTestResult):
         self._outcome = ("failed", "it was to fail, and passed")
 
 
+def _note_statements() -> None:
+    """Have errors of the database say what statement they are of."""
+    execute = CursorWrapper._execute
+
+    def noting(self: CursorWrapper, sql: Any, params: Any, *more: Any) -> Any:
+        try:
+            return execute(self, sql, params, *more)
+        except Exception as error:
+            error.add_note(f"SQL: {sql} with {params}")
+            raise
+
+    CursorWrapper._execute = noting
+
+
 class Runner(DiscoverRunner):
     """Django's runner, with outcomes written down."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        _note_statements()
 
     def get_resultclass(self) -> type[unittest.TextTestResult]:
         return _Outcomes

@@ -55,11 +55,20 @@ def _read(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Outcomes, O
 def failures(folder: Path, names: Sequence[str] = ()) -> list[Failure]:
     """The tests that pass on PostgreSQL and not on HerdPy."""
     return [
-        Failure(part, test, ours.get(test, MISSING)[1])
+        Failure(part, test, (ours.get(test) or _above(test, ours))[1])
         for part, theirs, ours in _read(folder, names)
         for test, (outcome, _) in theirs.items()
         if outcome == "passed" and ours.get(test, MISSING)[0] != "passed"
     ]
+
+
+def _above(test: str, ours: Outcomes) -> tuple[str, str]:
+    """Why a test did not begin: what its class or all tests share failed."""
+    for name, outcome in ours.items():
+        shared = name.removeprefix("setUpClass (").removesuffix(")")
+        if outcome[0] == "failed" and test.startswith(f"{shared}."):
+            return outcome
+    return MISSING
 
 
 def found(folder: Path, names: Sequence[str] = ()) -> dict[str, Count]:

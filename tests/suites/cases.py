@@ -33,7 +33,8 @@ class Failure:
     @property
     def cause(self) -> str:
         """The error's last line, its names left out: failures that share it mostly have one cause."""
-        lines = [line for line in self.text.splitlines() if line and not line.startswith((" ", "LINE", "SQL"))]
+        skipped = (" ", "LINE", "SQL")
+        lines = [line for line in self.text.splitlines() if line and not line.startswith(skipped)]
         return _NAMES.sub("…", next((line for line in lines[::-1] if ": " in line), "".join(lines[-1:])))[
             :160
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import linecache
+import os
 import random
 import signal
 import sys
@@ -110,11 +111,16 @@ def each_line(work: Callable[[], object], files: tuple[str, ...] = (".py",)) -> 
     raise AssertionError("it never ended")
 
 
+def assert_closed(path: Path) -> None:
+    """Nobody in this process has the database open."""
+    assert os.path.realpath(path) not in Database._shared
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "db"
     link.settle()
-    assert Database._shared == {}
+    assert_closed(tmp_path / "db")
     Directory(tmp_path / "db").lock(create=False).release()  # nobody has it any more
 
 
@@ -228,7 +234,7 @@ def test_opening_and_closing(path: Path) -> None:
     made(path).close()
     for _ in each_line(open_and_close, OPENING):
         link.settle()
-        assert Database._shared == {}
+        assert_closed(path)
         with made(path) as connection:
             connection.execute("INSERT INTO t VALUES (%s, 0)", (acknowledged,))
             acknowledged += 1

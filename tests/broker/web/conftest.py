@@ -22,7 +22,7 @@ TOKEN = "correct-horse-battery"
 TABLES = ("dependency", "task", "finished", "dead", "schedule", "task_group", "worker")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A database with the broker's tables, and a type ``mail``; open as long as tests run."""
     found = str(tmp_path_factory.mktemp("broker") / "db")
@@ -69,7 +69,7 @@ class ServedPage:
         assert not self._thread.is_alive()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(url: str) -> Iterator[ServedPage]:
     """A page without a token, for all tests of a process; each of its pages is read anew."""
     made = ServedPage(BrokerApp(url, interval_s=0.0))
@@ -77,7 +77,7 @@ def served(url: str) -> Iterator[ServedPage]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def living(url: str) -> Iterator[ServedPage]:
     """A page without a token that is read five times a second while it is open."""
     made = ServedPage(BrokerApp(url, interval_s=0.2))

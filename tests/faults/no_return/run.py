@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -82,9 +83,9 @@ def _after(name: str, scene: Scene, judge: Judge) -> None:
         if scene.connection is not None:
             scene.close()
     link.settle()
-    if Database._shared:
-        judge.wrong.append(f"still open: {Database._shared}")
-        Database._shared.clear()
+    left = Database._shared.pop(os.path.realpath(scene.path), None)  # those of other tests may be open
+    if left is not None:
+        judge.wrong.append(f"still open: {left}")
     for time in (1, 2):
         try:
             scene.open()

@@ -64,6 +64,10 @@ MAIN = Part("tests", (*_PYTEST, "-n", "2", "--dist", "worksteal", "-m", "not soa
 BESIDE = (
     Part("tests in the one Spark session", (*_PYTEST, "-m", "spark and not soak", "tests/spark")),
     Part("suites for dialects", (sys.executable, "tests/sqlalchemy/run.py", "--listed")),
+    Part(
+        "some of PostgreSQL's regression scripts",
+        (sys.executable, "tests/suites/run.py", "regress", "--seed", "340", "--some", "5"),
+    ),
 )
 
 

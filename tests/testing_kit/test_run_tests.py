@@ -88,9 +88,10 @@ def test_who_ends_it_ends_its_parts(tmp_path: Path) -> None:
 
 
 def test_every_test_is_in_one_part(tool: ModuleType) -> None:
-    main, spark, suites = (tool.MAIN, *tool.BESIDE)
+    main, spark, suites, scripts = (tool.MAIN, *tool.BESIDE)
     assert main.command[-1] == "not soak and not spark"
     assert spark.command[-2:] == ("spark and not soak", "tests/spark")
     assert suites.command[1:] == ("tests/sqlalchemy/run.py", "--listed")
+    assert scripts.command[1:3] == ("tests/suites/run.py", "regress")
     marks = [path for path in (ROOT / "tests").rglob("conftest.py") if '"spark")' in path.read_text()]
     assert marks == [ROOT / "tests" / "spark" / "conftest.py"]

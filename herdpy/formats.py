@@ -21,6 +21,8 @@ PARTITIONS_LEVEL = 2
 """From here on tables may be partitioned; an older version would take such a table for an empty one."""
 TIME_PRECISION_LEVEL = 2
 """From here on columns may be TIMESTAMP(3) and the like; an older version would not round what it writes."""
+TYPES_LEVEL = 2
+"""From here on columns may be of INET, CIDR and MACADDR8."""
 NOTIFY_LEVEL = 2
 """From here on the log may have notifications (records of type 26)."""
 LEVEL_HINT = (

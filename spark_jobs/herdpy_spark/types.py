@@ -1,8 +1,8 @@
 """SQL types as Spark's, and Arrow arrays of the one as of the other. Nothing is lost.
 
 Where Spark has no such type a value is text, as SQL writes it: uuid, json, time (whose 24:00:00 Spark's does
-not have), interval, and numeric without a precision or with more than 38 digits. Arrays are Spark's arrays,
-vectors arrays of floats; of an enum there are the labels. timestamp is Spark's TIMESTAMP_NTZ,
+not have), interval, inet, cidr, and numeric without a precision or with more than 38 digits. Arrays are
+Spark's arrays, vectors arrays of floats; of an enum there are the labels. timestamp is Spark's TIMESTAMP_NTZ,
 timestamp with time zone its TIMESTAMP. What a column was in SQL is in its metadata, under ``herdpy.type``.
 """
 
@@ -47,7 +47,7 @@ def spark_type(type_: SqlType) -> spark.DataType:
         for _ in range(type_.dimensions):
             made = spark.ArrayType(made)
         return made
-    if type_.base is Base.ENUM:
+    if type_.has_places:
         return spark.StringType()
     if type_.base is Base.VECTOR:
         return spark.ArrayType(spark.FloatType())
@@ -81,7 +81,7 @@ def to_spark(batch: pa.RecordBatch, schema: spark.StructType, types: Sequence[Sq
 
 def as_spark(array: Array, wanted: pa.DataType, type_: SqlType | None = None) -> Array:
     """One column of a SQL type as :func:`to_spark` has it."""
-    if type_ is not None and type_.enum is not None:
+    if type_ is not None and type_.has_places:
         check_places(array, type_)
         array = labels_of(array, type_)
     if array.type == wanted:

@@ -26,10 +26,6 @@ _FUNCTIONS = {
         area box center circle diagonal diameter height isclosed ishorizontal isopen isparallel
         isperp isvertical line lseg npoints path pclose point polygon popen radius slope width
     """,
-    "network address types": """
-        abbrev broadcast family host hostmask inet_merge inet_same_family macaddr8_set7bit masklen
-        netmask network set_masklen
-    """,
     "XML": """
         cursor_to_xml cursor_to_xmlschema database_to_xml database_to_xml_and_xmlschema
         database_to_xmlschema query_to_xml query_to_xml_and_xmlschema query_to_xmlschema
@@ -105,7 +101,6 @@ _TYPES = {
         numrange tsmultirange tsrange tstzmultirange tstzrange
     """,
     "geometric types": "box circle line lseg path point polygon",
-    "network address types": "cidr inet macaddr8",
     "XML": "xml",
     "SQL/JSON path": "jsonpath",
     "bit strings": "bit varbit",
@@ -123,7 +118,6 @@ _OPERATORS = {
     "SQL/JSON path": "@?",
     "range types": "-|- &< &>",
     "geometric types": "<<| |>> &<| |&> ~= <^ >^ ?# ?- ?| ?-| ?|| ## @-@",
-    "network address types": "<<= >>=",
     "": "@ ~<~ ~<=~ ~>~ ~>=~ *= *<> *< *> *<= *>= ~<>~",
 }
 OPERATORS = {symbol: feature for feature, symbols in _OPERATORS.items() for symbol in symbols.split()}

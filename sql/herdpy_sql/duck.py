@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from herdpy.codec.kinds import Kind
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import NUMERIC, TEXT, Base, SqlType
+from herdpy_sql.types import NUMERIC, OPAQUE, TEXT, Base, SqlType
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ STRINGS = (Base.TEXT, Base.VARCHAR, Base.CHAR)
 TEXTUAL = (*STRINGS, Base.NAME, Base.CHAR_BYTE)
 """What becomes TEXT wherever TEXT is expected."""
 TIMES = {Base.DATE: 1, Base.TIMESTAMP: 2, Base.TIMESTAMPTZ: 3}
+BY_LIBRARY = frozenset({Base.VECTOR, Base.ENUM, *OPAQUE})
+"""Types whose text DuckDB does not make."""
 _INTEGER_DIGITS = {Base.SMALLINT: 5, Base.INTEGER: 10, Base.BIGINT: 19}
 
 
@@ -245,7 +247,7 @@ def numeric_text(x: Typed) -> str:
 
 
 def cast_text(x: Typed) -> str:
-    """The text of a value that is neither an array, a vector nor of an ENUM, as a cast to TEXT gives it."""
+    """The text of a value that is no array and of no type of BY_LIBRARY, as a cast to TEXT gives it."""
     if x.base in _AS_TEXT:
         return x.sql
     return numeric_text(x) if x.base is Base.NUMERIC else FORMS[x.base].duck.text.format(x.sql)

@@ -83,9 +83,10 @@ OPERATORS: dict[type[exp.Expr], str] = {
     exp.JSONBPathExists: "@?",
     exp.Adjacent: "-|-",
     exp.ExtendsLeft: "&<",
-    exp.ExtendsRight: "&>",
+    exp.ExtendsRight: "<<=",
+    exp.Glob: ">>=",
 }
-"""The operators that have classes of their own, and that HerdPy has not."""
+"""The operators that have classes of their own."""
 
 CLAUSES: dict[tuple[type[exp.Expr], str], str] = {
     (exp.UniqueColumnConstraint, "nulls"): "UNIQUE NULLS NOT DISTINCT",

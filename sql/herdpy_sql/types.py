@@ -36,6 +36,9 @@ class Base(enum.Enum):
     TIMESTAMPTZ = "timestamp with time zone"
     UUID = "uuid"
     MACADDR = "macaddr"
+    MACADDR8 = "macaddr8"
+    INET = "inet"
+    CIDR = "cidr"
     JSON = "json"
     INTERVAL = "interval"
     ARRAY = "array"
@@ -106,6 +109,9 @@ FACTS = {
     Base.INTERVAL: TypeFacts(Kind.INTERVAL, 1186, 1187, "T", words=("INTERVAL",), size=16, preferred=True),
     Base.UUID: TypeFacts(Kind.UUID, 2950, 2951, "U", words=("UUID",), size=16),
     Base.MACADDR: TypeFacts(Kind.TEXT, 829, 1040, "U", words=("macaddr",), size=6),
+    Base.MACADDR8: TypeFacts(Kind.TEXT, 774, 775, "U", words=("macaddr8",), size=8),
+    Base.INET: TypeFacts(Kind.BYTES, 869, 1041, "I", words=("INET", "inet"), preferred=True),
+    Base.CIDR: TypeFacts(Kind.BYTES, 650, 651, "I", words=("cidr",)),
     Base.JSON: TypeFacts(Kind.JSON, 114, 199, "U", words=("JSON",), comparable=False),
     Base.JSONB: TypeFacts(Kind.JSONB, 3802, 3807, "U", words=("JSONB",)),
     Base.VECTOR: TypeFacts(Kind.VECTOR, 16300, 16301, "U", words=("VECTOR",)),  # an extension's; fixed here
@@ -134,6 +140,10 @@ FACTS = {
 }
 """Of every type. The kind of a NUMERIC with a precision of 38 digits at most is a fixed one."""
 
+OPAQUE = frozenset({Base.INET, Base.CIDR})
+"""Types whose datums are made to sort: users get their values as text where they get Arrow columns."""
+LATER_TYPES = (Base.MACADDR8, Base.INET, Base.CIDR)
+"""Types that version 0.1 does not have."""
 MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 """Types whose seconds may have a precision."""
 INTERVAL_FIELDS = {
@@ -249,6 +259,11 @@ class SqlType:
         return (base in MOMENTS and self.precision is not None) or (
             base is Base.INTERVAL and (self.precision is not None or self.length is not None)
         )
+
+    @property
+    def has_places(self) -> bool:
+        """Whether Arrow columns of users have texts, and the engine something else: ENUMs, and OPAQUE."""
+        return self.enum is not None or (self.element or self.base) in OPAQUE
 
     @property
     def typmod(self) -> int:
@@ -373,6 +388,10 @@ TIME = SqlType(Base.TIME)
 TIMESTAMP = SqlType(Base.TIMESTAMP)
 TIMESTAMPTZ = SqlType(Base.TIMESTAMPTZ)
 UUID = SqlType(Base.UUID)
+MACADDR = SqlType(Base.MACADDR)
+MACADDR8 = SqlType(Base.MACADDR8)
+INET = SqlType(Base.INET)
+CIDR = SqlType(Base.CIDR)
 JSON = SqlType(Base.JSON)
 INTERVAL = SqlType(Base.INTERVAL)
 JSONB = SqlType(Base.JSONB)

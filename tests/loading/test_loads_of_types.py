@@ -8,6 +8,7 @@ import pytest
 
 import herdpy
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.inets import parse_cidr, parse_inet
 from tests.loading.conftest import Db
 
 KEPT = [
@@ -15,6 +16,9 @@ KEPT = [
     ("char(3)[][]", [["a  ", "b"]], "{{a  ,b  }}"),
     ("macaddr", "08-00-2B-01-02-03", "08:00:2b:01:02:03"),
     ("macaddr[]", ["0800.2b01.0203"], "{08:00:2b:01:02:03}"),
+    ("macaddr8", "08002b010203", "08:00:2b:ff:fe:01:02:03"),
+    ("inet", parse_inet("10.0.0.7/32"), "10.0.0.7"),
+    ("cidr[]", [parse_cidr("10.1"), None], "{10.1.0.0/16,NULL}"),
     ("numeric(50,3)", "1.2345", "1.235"),
     ("numeric(50,3)[]", ["1", "2.0005"], "{1.000,2.001}"),
     ("name", "n" * 70, "n" * 63),
@@ -23,6 +27,8 @@ REFUSED: list[tuple[str, Any, Any, str]] = [
     ("varchar(3)[]", ["abc"], ["abc", "abcd"], "22001"),
     ("json[]", ["{}"], ["[1]", "{"], "22P02"),
     ("macaddr", "08:00:2b:01:02:03", "08:00", "22P02"),
+    ("inet", parse_inet("::1"), b"\x06\0", "22P02"),
+    ("cidr[]", [parse_cidr("::/0")], [parse_cidr("::/0"), parse_inet("10.0.0.1/8")], "22P02"),
     ("oid", 7, 2**32, "22003"),
     ("oid[]", [7], [1, -1], "22003"),
 ]

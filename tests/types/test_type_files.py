@@ -19,6 +19,8 @@ _SAMPLES = {
     Base.INTERVAL: "1 day",
     Base.UUID: "0" * 32,
     Base.MACADDR: "0" * 12,
+    Base.MACADDR8: "0" * 16,
+    Base.INET: "::1/64",
     Base.VECTOR: "[1,2]",
 }
 _OF_PG_TYPE = [base for base, facts in FACTS.items() if facts.oid and base not in {Base.UNKNOWN, Base.VECTOR}]

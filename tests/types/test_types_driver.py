@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from decimal import Decimal
+from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,12 @@ VALUES: dict[str, tuple[str, Any]] = {
     "keys": ("uuid[]", [UUID(int=7), None]),
     "card": ("macaddr", "08:00:2b:01:02:03"),
     "cards": ("macaddr[]", ["08:00:2b:01:02:03", None]),
+    "long_card": ("macaddr8", "08:00:2b:ff:fe:01:02:03"),
+    "address": ("inet", ip_address("10.0.0.7")),
+    "interface": ("inet", ip_interface("10:23::f1/64")),
+    "network": ("cidr", ip_network("10.1.0.0/16")),
+    "addresses": ("inet[]", [ip_address("::1"), None, ip_interface("10.0.0.7/24")]),
+    "networks": ("cidr[]", [ip_network("::/0"), None]),
     "days": ("date[]", [dt.date(2024, 2, 29)]),
     "moments": ("timestamptz[]", [dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)]),
     "mood": ("mood", "ok"),

@@ -16,23 +16,30 @@ from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.table import FeedShape, FollowedTable
 from herdpy_spark.log import LogAddress, entries
 from herdpy_sql.definitions import decode_table
+from herdpy_sql.values.inets import cidr_text, inet_text
 from tests.spark.reading import read
 from tests.support.feed_replay import Replica
 
-COLUMNS = "id, span, numbers, words, prices, doc, place, days, mood, moods, spans, docs, grid, cube"
+COLUMNS = (
+    "id, span, numbers, words, prices, doc, place, days, mood, moods, spans, docs, address, networks,"
+    " grid, cube"
+)
 DEFINED = (
     "CREATE TYPE mood AS ENUM ('sad', 'happy')",
     "CREATE TABLE every (id int PRIMARY KEY, span interval, numbers int[], words text[],"
     " prices numeric(10,2)[], doc jsonb, place vector(3), days date[], mood mood, moods mood[],"
-    " spans interval[], docs jsonb[], grid int[][] DEFAULT '{{7,8}}', cube text[][][])",
+    " spans interval[], docs jsonb[], address inet, networks cidr[],"
+    " grid int[][] DEFAULT '{{7,8}}', cube text[][][])",
     "CREATE INDEX every_span ON every (span); CREATE INDEX every_numbers ON every (numbers DESC)",
     "CREATE INDEX every_mood ON every (mood, id); CREATE INDEX every_grid ON every (grid, id)",
+    "CREATE INDEX every_address ON every (address)",
     "CREATE TABLE keyed (span interval, numbers int[], mood mood, n int, PRIMARY KEY (span, numbers, mood))",
 )
 CHANGED = (
     "INSERT INTO every VALUES (1, '1 mon 2 days 03:04:05.6', '{1,NULL,3}', '{\"a b\",NULL,\"\"}',"
     " '{1.5,NULL}', '{\"b\": [1, {\"c\": null}], \"a\": 1.50}', '[1,2.5,-3]', '{2024-02-29}', 'happy',"
-    " '{happy,sad,NULL}', '{1 day,-1 mon}', ARRAY['[1]'::jsonb, NULL], '{{1,NULL},{3,4},{5,6}}',"
+    " '{happy,sad,NULL}', '{1 day,-1 mon}', ARRAY['[1]'::jsonb, NULL], '10.0.0.7/24', '{::/0,NULL}',"
+    " '{{1,NULL},{3,4},{5,6}}',"
     " '{{{a},{NULL}},{{\"b c\"},{d}}}')",
     "INSERT INTO every (id) VALUES (2)",
     "INSERT INTO every (id, span, numbers, mood) SELECT i, interval '1 hour' * i, ARRAY[i, -i],"
@@ -41,6 +48,8 @@ CHANGED = (
     "UPDATE every SET mood = 'ok', moods = moods || 'ok'::mood, span = span + '1 year' WHERE id < 3",
     "UPDATE every SET doc = jsonb_set('{\"a\": {}}', '{a}', to_jsonb(numbers)), numbers = '{}'"
     " WHERE id > 290",
+    "UPDATE every SET address = inet '10.0.0.0' + id, networks = ARRAY[network('::1')]"
+    " WHERE id BETWEEN 20 AND 29",
     "UPDATE every SET grid = grid || ARRAY[[id, -id]] WHERE id BETWEEN 5 AND 9",
     "DELETE FROM every WHERE id BETWEEN 100 AND 120",
     "INSERT INTO keyed VALUES ('30 days', '{1}', 'ok', 1), ('1 mon', '{2}', 'ok', 2),"
@@ -61,6 +70,7 @@ QUESTIONS = (
     "SELECT * FROM keyed ORDER BY span, numbers, mood",
     "SELECT n FROM keyed WHERE span = '30 days' AND numbers = '{1}' AND mood = 'ok'",
     "SELECT enum_range(NULL::mood)",
+    "SELECT id, address FROM every WHERE address > '10.0.0.7/24' ORDER BY address",
 )
 
 
@@ -178,7 +188,10 @@ def test_a_publication_has_the_rows(place: Place) -> None:
 def same(
     rows: list[dict[str, Any]], expected: list[dict[str, Any]], places: dict[str, float] | None = None
 ) -> bool:
-    """Whether rows are those: intervals as text, of ENUMs what ``places`` has for their labels, or these."""
+    """Whether rows are those: intervals as text, of ENUMs what ``places`` has for their labels, or these.
+
+    Where there are places, addresses are datums, too.
+    """
     shown: dict[str | None, Any] = {None: None, **(places or {one: one for one in ("low", "ok", "happy")})}
     assert len(rows) == len(expected)
     for row, wanted in zip(rows, expected, strict=True):
@@ -189,6 +202,10 @@ def same(
                 assert row[name] == shown[value]
             elif name == "moods":
                 assert row[name] == (None if value is None else [shown[one] for one in value])
+            elif name == "address" and places:
+                assert (row[name] and inet_text(row[name])) == value
+            elif name == "networks" and places:
+                assert (row[name] and [one and cidr_text(one) for one in row[name]]) == value
             else:
                 assert row[name] == value, name
     return True

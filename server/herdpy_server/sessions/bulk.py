@@ -198,7 +198,7 @@ class Loader:
 
     def _conformed(self, array: Array, column: Column, position: int, done: int) -> Array:
         try:
-            if column.type.enum is not None and not self._stored:
+            if column.type.has_places and not self._stored:
                 array = places_of(array, column.type)
             found = conform(array, self._table.fields[position], column.type.precision)
         except ValueError as error:
@@ -208,7 +208,7 @@ class Loader:
                 detail=f"Rows are counted from row {done + 1} of the data.",
                 column=column.name,
             ) from error
-        except SqlError as error:  # no label
+        except SqlError as error:  # no label, no address
             raise self._rules.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
         return found if self._stored else self._rules.stored(found, column, done)
 

@@ -30,7 +30,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from herdpy.formats import PARTITIONS_LEVEL, TIME_PRECISION_LEVEL
+from herdpy.formats import PARTITIONS_LEVEL, TIME_PRECISION_LEVEL, TYPES_LEVEL
 from herdpy.log.records import (
     AlterTable,
     CreateIndex,
@@ -64,6 +64,7 @@ from herdpy_sql.objects import (
 )
 from herdpy_sql.sequences import sequences_of
 from herdpy_sql.storage import MustWait, Reader
+from herdpy_sql.types import LATER_TYPES
 
 NEEDED_KINDS = frozenset({"enum", "sequence", "view"})
 """Kinds of objects that tables and views need."""
@@ -108,6 +109,9 @@ class Definitions:
             new = "partitions are"
         elif level < TIME_PRECISION_LEVEL and any(one.type.is_rounded_time for one in table.columns):
             new = "columns of times with a precision are"
+        elif level < TYPES_LEVEL:
+            bases = {(one.type.element or one.type.base) for one in table.columns}
+            new = next((f"columns of type {base.value} are" for base in LATER_TYPES if base in bases), "")
         if new:
             raise SqlError(
                 "0A000",

@@ -118,13 +118,13 @@ def _converted(array: Array, leaves: _Leaves) -> Array:
 
 def _dress(leaves: _Leaves) -> Dress:
     def type_of(column: Column) -> pa.DataType:
-        if column.type.enum is not None:
+        if column.type.has_places:
             labels: pa.DataType = labels_type(column.type)
             return labels
         return _type(arrow_type(column.type.field, column.type.precision), leaves)
 
     def convert(column: Column, array: Array) -> Array:
-        if column.type.enum is not None:
+        if column.type.has_places:
             check_places(array, column.type)
             return labels_of(array, column.type)
         return _converted(array, leaves)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy_spark.jobs.exporting.rows import TIMES, quoted
 from herdpy_spark.jobs.job import JobError, UsageError
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import Base
+from herdpy_sql.types import OPAQUE, Base
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -162,7 +162,9 @@ class LoadSource:
         return {"primitivesAsString": "false"} if self.kind == JSON else {}
 
 
-_READ_AS_TEXT = frozenset({Base.ARRAY, Base.ENUM, Base.INTERVAL, Base.JSONB, Base.MACADDR, Base.VECTOR})
+_READ_AS_TEXT = frozenset(
+    {Base.ARRAY, Base.ENUM, Base.INTERVAL, Base.JSONB, Base.MACADDR, Base.MACADDR8, Base.VECTOR, *OPAQUE}
+)
 _LISTS = frozenset({Base.ARRAY, Base.VECTOR})
 REASON = "__reason"
 SQL_TYPE = "herdpy.type"

@@ -16,6 +16,7 @@ from herdpy_sql.columnar.emission import CONTEXT
 from herdpy_sql.columnar.literals import parameter
 from herdpy_sql.columnar.routines import argument_text, duck_name, full_type, of_type, used
 from herdpy_sql.duck import (
+    BY_LIBRARY,
     INTEGERS,
     MAX_DIGITS,
     NUMBERS,
@@ -193,7 +194,7 @@ def as_double(emission: Emission, x: Typed) -> Typed:
 
 def as_text(emission: Emission, x: Typed) -> Typed:
     """The value's text, as an implicit or explicit cast to TEXT gives it."""
-    if x.array or x.base in (Base.VECTOR, Base.ENUM):
+    if x.array or x.base in BY_LIBRARY:
         return library_cast(emission, x, TEXT)
     return x if x.base is Base.TEXT else retyped(x, cast_text(x), TEXT)
 

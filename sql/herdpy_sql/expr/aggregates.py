@@ -32,6 +32,7 @@ _EXACT = _INTEGERS | {Base.NUMERIC}
 _TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 _ORDERED = _EXACT | _TEXTS | {
     Base.REAL, Base.DOUBLE, Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.ENUM,
+    Base.INET, Base.CIDR, Base.MACADDR, Base.MACADDR8,
 }  # fmt: skip
 """Types whose datums are ordered, as Python has it, as SQL orders them."""
 _HASHED = _ORDERED - {Base.REAL, Base.DOUBLE}
@@ -94,6 +95,8 @@ def _extreme(args: list[n.Expr], params: Params) -> Fitted | None:
         return None
     if arg.type.base is Base.VARCHAR:
         return [arg], t.TEXT
+    if arg.type.base is Base.CIDR:
+        return [coerce(arg, t.INET, "implicit", params)], t.INET
     return [arg], arg.type if arg.type.base in {Base.CHAR, Base.ARRAY} else arg.type.plain
 
 

@@ -24,6 +24,7 @@ from herdpy_sql.expr.casts import castable
 from herdpy_sql.expr.coerce import coerce, unify
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.operate import LibraryFunction, binary, library_call
+from herdpy_sql.expr.operators import BINARY
 from herdpy_sql.expr.resolve import can_coerce, no_function, no_operator
 from herdpy_sql.expr.rows import MAKERS, made, qualified, refused, row_text
 from herdpy_sql.expr.syntax import (
@@ -39,7 +40,7 @@ from herdpy_sql.expr.syntax import (
     slice_ends,
     subscripts,
 )
-from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.expr.typenames import CATALOG_TYPES, sql_type
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.library.arrays import array_of_arrays
 from herdpy_sql.library.catalog_functions import ACTIONS, TRANSACTION_NUMBERS
@@ -246,23 +247,27 @@ def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:
         return _volatile(binder, t.TIMESTAMPTZ, name)
     if name in SEQUENCE_FUNCTIONS:
         return bind_sequence_call(binder, name, node.expressions)
-    if name == "date" and len(node.expressions) == 1:
-        return _date_of(binder, node.expressions[0])
-    found = bind_library(binder, node) if name in ROUTINES else None
+    found = _cast_by_name(binder, name, node.expressions)
+    if found is None and name in ROUTINES:
+        found = bind_library(binder, node)
     if found is None:
         raise no_function(name, [binder.bind(arg).type for arg in node.expressions])
     return found
 
 
-def _date_of(binder: ExprBinder, arg: exp.Expression) -> n.Expr:
-    """``date(x)``, which is ``x::date``; 42883 where that is not allowed."""
-    date = exp.DataType(this=exp.DataType.Type.DATE, nested=False)
-    try:
-        return binder.bind(exp.Cast(this=arg.copy(), to=date))
-    except SqlError as error:
-        if error.sqlstate != "42846":
-            raise
-        raise no_function("date", [binder.bind(arg).type]) from error
+_TYPE_SYNTAX = frozenset({"bit", "char", "interval", "numeric", "time", "timestamp", "varchar"})
+"""Names of types behind which parentheses are those of a modifier."""
+
+
+def _cast_by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr | None:
+    """``date(x)``, which is ``x::date``, and so of each type; None where there is no such cast."""
+    target = None if name in _TYPE_SYNTAX else CATALOG_TYPES.get(name)
+    if target is None or len(args) != 1:
+        return None
+    bound = binder.bind(args[0])
+    if not castable(bound.type, target, "explicit"):
+        return None
+    return coerce(bound, target, "explicit", binder.params)
 
 
 def _now(binder: ExprBinder, node: exp.Expression) -> n.Expr:
@@ -328,9 +333,17 @@ def _operator(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """``a OPERATOR(pg_catalog.=) b``."""
     symbol = str(node.args["operator"]).removeprefix("pg_catalog.").strip()
     kind = _OPERATORS.get(symbol)
-    if kind is None:
+    if kind is not None:
+        return binder.bind(kind(this=node.this, expression=node.expression))
+    if symbol not in BINARY and symbol not in ROUTINES:
         raise SqlError("42883", f"operator does not exist: {symbol}")
-    return binder.bind(kind(this=node.this, expression=node.expression))
+    left, right = binder.bind(node.this), binder.bind(node.expression)
+    if symbol in BINARY:
+        return binary(symbol, left, right, binder.params)
+    found = library_call(symbol, (left, right), binder.params)
+    if found is None:
+        raise no_operator(symbol, (left.type, right.type))
+    return found
 
 
 def _overlaps(binder: ExprBinder, node: exp.Expression) -> n.Expr:

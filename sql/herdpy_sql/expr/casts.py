@@ -29,7 +29,9 @@ from herdpy_sql.expr.nodes import Function
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
+from herdpy_sql.values.inets import as_network, cidr_text
 from herdpy_sql.values.integers import INTEGER_RANGES
+from herdpy_sql.values.macaddrs import lengthened, shortened
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
 from herdpy_sql.values.names import char_of_byte, cut_name
 from herdpy_sql.values.number_vectors import numbers_of
@@ -86,6 +88,10 @@ _declare("assignment", B.JSONB, B.JSON)
 _declare("explicit", B.JSONB, B.BOOLEAN, B.SMALLINT, B.INTEGER, B.BIGINT, B.NUMERIC, B.REAL, B.DOUBLE)
 _declare("assignment", B.ARRAY, B.VECTOR)
 _declare("implicit", B.VECTOR, B.ARRAY)
+_declare("implicit", B.CIDR, B.INET)
+_declare("assignment", B.INET, B.CIDR)
+_declare("implicit", B.MACADDR, B.MACADDR8)
+_declare("implicit", B.MACADDR8, B.MACADDR)
 for _source in STRINGS:
     _declare("implicit", _source, *(STRINGS - {_source}))
     _declare("implicit", _source, B.NAME, B.REGCLASS)
@@ -182,6 +188,8 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
             return None, False
         if a is B.BOOLEAN:
             return (lambda value: "true" if value else "false"), False
+        if a is B.INET:
+            return cidr_text, False
         return to_text(source), False
     if b is B.NAME and a not in STRINGS and a is not B.UNKNOWN:
         write = to_text(source)
@@ -211,7 +219,7 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
         return _to_float(a, b), False
     if b is B.BOOLEAN:
         return bool, False
-    return _MOMENTS[a, b]
+    return _OTHERS[a, b]
 
 
 def _elements(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Callable[..., Any] | None, bool]:
@@ -387,13 +395,17 @@ def _array_to_vector(values: tuple[Any, ...]) -> tuple[float, ...]:
     return tuple([checked_number(float(one)) for one in values])
 
 
-_MOMENTS: dict[tuple[Base, Base], tuple[Callable[..., Any], bool]] = {
+_OTHERS: dict[tuple[Base, Base], tuple[Callable[..., Any] | None, bool]] = {
     (B.TIME, B.INTERVAL): (lambda us: Interval(0, 0, us), False),
     (B.INTERVAL, B.TIME): (lambda value: value[2] % DAY_US, False),
     (B.JSON, B.JSONB): (from_text(SqlType(B.JSONB)), False),
     (B.JSONB, B.JSON): (lambda value: value, False),
     (B.ARRAY, B.VECTOR): (_array_to_vector, False),
     (B.VECTOR, B.ARRAY): (lambda value: value, False),
+    (B.CIDR, B.INET): (None, False),
+    (B.INET, B.CIDR): (as_network, False),
+    (B.MACADDR, B.MACADDR8): (lengthened, False),
+    (B.MACADDR8, B.MACADDR): (shortened, False),
     (B.DATE, B.TIMESTAMP): (date_to_timestamp, False),
     (B.DATE, B.TIMESTAMPTZ): (
         lambda clock, days: timestamp_to_timestamptz(clock, date_to_timestamp(days)),

@@ -457,6 +457,7 @@ FALSE = Const(BOOLEAN, False)
 _EXACT = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC})
 _FLOATS = frozenset({Base.REAL, Base.DOUBLE})
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
+_NETWORKS = frozenset({Base.INET, Base.CIDR})
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -608,6 +609,7 @@ def comparable_as_is(left: SqlType, right: SqlType) -> bool:
         a is b
         or (a in _EXACT and b in _EXACT)
         or (a in _FLOATS and b in _FLOATS)
+        or (a in _NETWORKS and b in _NETWORKS)
         or (a in _STRINGS and b in _STRINGS and (a is Base.CHAR) == (b is Base.CHAR))
     )
 

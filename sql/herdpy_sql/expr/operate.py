@@ -49,6 +49,9 @@ def unary(symbol: str, arg: n.Expr, params: Params) -> n.Expr:
     """``symbol arg``. SqlError 42883 when there is no such operator."""
     chosen = choose(UNARY[symbol], (arg.type.base,), f"operator {symbol}")
     if chosen is None:
+        found = library_call(symbol, (arg,), params)
+        if found is not None:
+            return found
         raise no_operator(symbol, (arg.type,))
     return call(chosen, (arg,), params)
 
@@ -137,7 +140,7 @@ def _alike(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr
     )
 
 
-_NO_CAST = STRINGS | {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC}
+_NO_CAST = STRINGS | {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC, Base.INET}
 
 
 def _side(side: n.Expr, wanted: Base, params: Params) -> n.Expr:

@@ -389,7 +389,7 @@ COMPARABLE: list[Signature] = [
     *(
         Signature((base, base), t.BOOLEAN, _COMPARED)
         for base, facts in FACTS.items()
-        if facts.comparable and base not in {*INTS, *FLOATS, *MOMENTS, B.VARCHAR}
+        if facts.comparable and base not in {*INTS, *FLOATS, *MOMENTS, B.VARCHAR, B.CIDR}
     ),
     Signature((B.XID, B.INTEGER), t.BOOLEAN, _COMPARED),
 ]

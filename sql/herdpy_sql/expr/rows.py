@@ -104,7 +104,7 @@ def _if_there(row: n.RelationRow, found: n.Expr) -> n.Expr:
     return n.Case(found.type, None, ((there, found),), n.Const(found.type, None))
 
 
-_WRITTEN_AS_HELD = frozenset({Base.BOOLEAN, Base.CHAR})
+_WRITTEN_AS_HELD = frozenset({Base.BOOLEAN, Base.CHAR, Base.INET})
 """Types of which a row has another text than a cast gives: ``t`` for true, and CHAR's blanks."""
 
 

@@ -42,6 +42,8 @@ NAMES: dict[type, str] = {
     exp.DistanceNd: "<#>",
     exp.Adjacent: "<+>",
     exp.ExtendsLeft: "<=>",
+    exp.ExtendsRight: "<<=",
+    exp.Glob: ">>=",
     exp.CosineDistance: "cosine_distance",
     exp.ArraySize: "array_length",
     exp.ArrayAppend: "array_append",

@@ -16,7 +16,9 @@ from herdpy_sql.values.vectors import MAX_DIMENSIONS
 
 _PLAIN = {word: SqlType(base) for base, facts in FACTS.items() for word in facts.words}
 _PLAIN["CHAR"] = SqlType(Base.CHAR, 1)
-_CATALOG = {facts.catalog_name or base.value: SqlType(base) for base, facts in FACTS.items() if facts.oid}
+CATALOG_TYPES = {
+    facts.catalog_name or base.value: SqlType(base) for base, facts in FACTS.items() if facts.oid
+}
 """By their names in pg_type."""
 _DOMAINS = {
     "sql_identifier": t.NAME, "character_data": t.VARCHAR, "yes_or_no": SqlType(Base.VARCHAR, 3),
@@ -76,11 +78,11 @@ def builtin(node: exp.DataType | exp.ObjectIdentifier) -> SqlType | None:
     if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier):
         if kind.this.name == "information_schema":
             return _DOMAINS.get(kind.expression.name)
-        return _CATALOG.get(kind.expression.name) if kind.this.name == "pg_catalog" else None
+        return CATALOG_TYPES.get(kind.expression.name) if kind.this.name == "pg_catalog" else None
     if not isinstance(kind, exp.Identifier):
         return None
     name = kind.name if kind.args.get("quoted") else kind.name.lower()
-    return _PLAIN.get(name) or _CATALOG.get(name)
+    return _PLAIN.get(name) or CATALOG_TYPES.get(name)
 
 
 def modifiers_of(node: exp.DataType) -> list[int]:

@@ -8,6 +8,7 @@ from herdpy_sql.library import arrays as _arrays  # noqa: F401 - registers itsel
 from herdpy_sql.library import bytes_and_hashes as _bytes_and_hashes  # noqa: F401
 from herdpy_sql.library import catalog_functions as _catalog_functions  # noqa: F401
 from herdpy_sql.library import json_functions as _json_functions  # noqa: F401
+from herdpy_sql.library import networks as _networks  # noqa: F401
 from herdpy_sql.library import number_templates as _number_templates  # noqa: F401
 from herdpy_sql.library import numbers as _numbers  # noqa: F401
 from herdpy_sql.library import texts as _texts  # noqa: F401

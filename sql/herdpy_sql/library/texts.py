@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from herdpy_sql.clock import Clock
-from herdpy_sql.duck import Typed, cast_text, constant_text, is_beyond_duck, padded, typed
+from herdpy_sql.duck import BY_LIBRARY, Typed, cast_text, constant_text, is_beyond_duck, padded, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import cast_function
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
@@ -292,11 +292,11 @@ add("num_nonnulls", (), INTEGER, lambda *v: sum(one is not None for one in v), r
 def _writers(types: tuple[SqlType, ...]) -> list[tuple[Callable[..., Any], bool]]:
     """What gives the output form of values of these types, and whether it needs the clock.
 
-    Of BOOLEAN and CHAR that is not their cast to TEXT.
+    Of BOOLEAN, CHAR and INET that is not their cast to TEXT.
     """
     found: list[tuple[Callable[..., Any], bool]] = []
     for type_ in types:
-        plain = type_.base in {Base.BOOLEAN, Base.CHAR}
+        plain = type_.base in {Base.BOOLEAN, Base.CHAR, Base.INET}
         function = None if plain else cast_function(type_, TEXT, explicit=True)
         if plain:
             found.append((to_text(type_), False))
@@ -318,7 +318,7 @@ def _written(found: Resolved, clock: Clock, values: Sequence[Any]) -> list[str]:
 
 
 def _duck_written(x: Typed) -> str | None:
-    if x.array or x.base in {Base.VECTOR, Base.ENUM}:
+    if x.array or x.base in BY_LIBRARY:
         return None
     if x.base is Base.BOOLEAN:
         return f"CASE {x.sql} WHEN true THEN 't' WHEN false THEN 'f' END"

@@ -9,6 +9,7 @@ compiled and cannot be derived from, so the tables of its postgres parser are ch
 from __future__ import annotations
 
 from sqlglot import TokenType
+from sqlglot import expressions as exp
 from sqlglot.dialects.postgres import Postgres
 
 
@@ -71,7 +72,7 @@ class HerdPostgres(Postgres):
 
     class Tokenizer(Postgres.Tokenizer):
         HEREDOC_STRINGS = []  # noqa: RUF012 - sqlglot's way of declaring it
-        # pgvector's operators, as tokens that nothing else needs.
+        # pgvector's operators and those of networks, as tokens that nothing else needs.
         KEYWORDS = {  # noqa: RUF012
             **{
                 word: token
@@ -81,6 +82,8 @@ class HerdPostgres(Postgres):
             "<#>": TokenType.LLRR_ARROW,
             "<+>": TokenType.ADJACENT,
             "<=>": TokenType.AMP_LT,
+            "<<=": TokenType.AMP_GT,
+            ">>=": TokenType.GLOB,
         }
         SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
 
@@ -94,4 +97,12 @@ def _keep_what_is_read() -> None:
         parser.NO_PAREN_FUNCTION_PARSERS.pop(name, None)
 
 
+def _write_operators() -> None:
+    """Write the nodes that stand for operators of networks (see the tokenizer) as those."""
+    transforms = Postgres.Generator.TRANSFORMS
+    transforms[exp.ExtendsRight] = lambda self, node: self.binary(node, "<<=")
+    transforms[exp.Glob] = lambda self, node: self.binary(node, ">>=")
+
+
 _keep_what_is_read()
+_write_operators()

@@ -64,6 +64,7 @@ from herdpy_sql.parse.role_commands import (
     parse_role_command,
 )
 from herdpy_sql.parse.tokens import (
+    TYPED_LITERAL,
     IdentityOptions,
     ReferenceOptions,
     arrays_of_ids,
@@ -78,6 +79,7 @@ from herdpy_sql.parse.tokens import (
     refuse_limit_pairs,
     refuse_search_and_cycle,
     signed_counts,
+    typed_literals,
     whole_intervals,
     with_plain_operators,
     without_catalog,
@@ -421,6 +423,8 @@ def _as_sqlglot_reads(tokens: list[Token], text: str) -> list[Token]:
         refuse_limit_pairs(tokens)
     if "RECURSIVE" in text.upper():
         refuse_search_and_cycle(tokens)
+    if TYPED_LITERAL.search(text):
+        tokens = typed_literals(tokens)
     if "INTERVAL" in text.upper():
         tokens = whole_intervals(tokens)
     return tokens

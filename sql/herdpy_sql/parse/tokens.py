@@ -7,6 +7,7 @@ at the tree's nodes in the order of the text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -218,6 +219,29 @@ def arrays_of_ids(tokens: list[Token]) -> list[Token]:
             and found[at + 2].token_type == TokenType.R_BRACKET
         ):
             found[at : at + 3] = [_like(found[at], TokenType.VAR, f"_{found[at].text.lower()}")]
+    return found
+
+
+_TYPES_OF_OURS = frozenset({"cidr", "macaddr", "macaddr8"})
+TYPED_LITERAL = re.compile(rf"(?i)\b(?:{'|'.join(sorted(_TYPES_OF_OURS))})\s*'")
+"""What a text has where :func:`typed_literals` may change something."""
+
+
+def typed_literals(tokens: list[Token]) -> list[Token]:
+    """``cidr '...'`` as a cast: sqlglot knows no type of that name."""
+    found: list[Token] = []
+    for token in tokens:
+        before = found[-1] if found else None
+        if (
+            token.token_type == TokenType.STRING
+            and before is not None
+            and before.token_type == TokenType.VAR
+            and before.text.lower() in _TYPES_OF_OURS
+        ):
+            colons = _like(token, TokenType.DCOLON, "::")
+            found[-1:] = [_mark("(", token), token, colons, before, _mark(")", token)]
+        else:
+            found.append(token)
     return found
 
 

@@ -1,6 +1,6 @@
-"""ENUM labels as Arrow columns: what clients give and get is text, what the engine has are places.
+"""Columns that are text for users and something else for the engine: places of ENUMs, and OPAQUE types.
 
-Beside ``labels``; needs pyarrow. An ARRAY of an ENUM is a list of the same.
+Above ``forms``; needs pyarrow. An ARRAY of such a type is a list of the same.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import changed_lists, is_text, list_contents, list_row, plain_lists
+from herdpy.codec.arrow import arrow_type, changed_lists, is_text, list_contents, list_row, plain_lists
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import EnumType, SqlType, with_dimensions
+from herdpy_sql.types import OPAQUE, EnumType, SqlType, with_dimensions
+from herdpy_sql.values.form import Reader
+from herdpy_sql.values.forms import from_text, to_text
 from herdpy_sql.values.reg_types import NAME_AT, has_labels
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
@@ -21,20 +23,19 @@ pc: Any = lazy_module("pyarrow.compute")
 
 
 def places_of(array: Array, sql_type: SqlType) -> Array:
-    """A client's labels as places; NULLs stay.
+    """A client's texts as what the engine has; NULLs stay.
 
     Raises:
-        SqlError: 22P02 for what is no label, with its row, counted from 0, in the field "nth".
+        SqlError: 22P02 for what is no label, or no value, with its row, counted from 0, in the field "nth".
         ValueError: the column holds no text.
     """
     enum = sql_type.enum
-    assert enum is not None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_null(array.type):
         return array
     if sql_type.element is None:
-        return _places(array, enum)
+        return _places(array, enum) if enum is not None else _read(array, sql_type)
     lists = plain_lists(array)
     if lists is None:
         raise ValueError(f"an Arrow column of type {array.type} cannot be stored as {sql_type}")
@@ -50,18 +51,22 @@ def labels_type(sql_type: SqlType) -> Any:
 
 
 def labels_of(array: Array, sql_type: SqlType) -> Array:
-    """Places as labels, and ids as their names; NULLs stay."""
+    """The texts of what the engine has: labels, names of ids, and so on; NULLs stay."""
     enum = sql_type.enum
     if isinstance(array, pa.ChunkedArray):
         chunks = [labels_of(one, sql_type) for one in array.chunks]
         return pa.chunked_array(chunks, labels_type(sql_type))
     if sql_type.element is None:
-        return _labels(array, enum) if enum is not None else pc.utf8_slice_codeunits(array, NAME_AT)
+        if enum is not None:
+            return _labels(array, enum)
+        if sql_type.base in OPAQUE:
+            return _each(array, to_text(sql_type), pa.string())
+        return pc.utf8_slice_codeunits(array, NAME_AT)
     return changed_lists(array, lambda values: labels_of(values, within(sql_type)))
 
 
 def shown(table: pa.Table, types: list[SqlType]) -> pa.Table:
-    """A table whose columns are of these types, with labels where it has places."""
+    """A table whose columns are of these types, with the texts that users get."""
     for at, sql_type in enumerate(types):
         if has_labels(sql_type):
             column = labels_of(table.column(at), sql_type)
@@ -70,15 +75,21 @@ def shown(table: pa.Table, types: list[SqlType]) -> pa.Table:
 
 
 def check_places(array: Array, sql_type: SqlType) -> None:
-    """See that places are those of labels; SqlError 22P02 with the row in "nth", as :func:`places_of`."""
+    """See that places are those of labels, and datums those of values.
+
+    SqlError 22P02 with the row in "nth", as :func:`places_of`.
+    """
     enum = sql_type.enum
-    assert enum is not None
     if sql_type.element is not None:
         try:
             return check_places(pc.list_flatten(array), within(sql_type))
         except SqlError as error:
             error.fields["nth"] = str(pc.list_parent_indices(array)[int(error.fields["nth"])])
             raise
+    if enum is None:
+        write, read = to_text(sql_type), from_text(sql_type)
+        _each(array, lambda datum: _checked(datum, sql_type, write, read), array.type)
+        return None
     unknown = pc.and_(array.is_valid(), pc.invert(pc.is_in(array, _all_places(enum))))
     if pc.any(unknown).as_py():
         nth = pc.index(unknown, True).as_py()
@@ -109,6 +120,43 @@ def values_changed(lists: Array, sql_type: SqlType, change: Callable[[Array, Sql
             raise
 
     return changed_lists(lists, changed)
+
+
+def _checked(datum: Any, sql_type: SqlType, write: Reader, read: Reader) -> Any:
+    """A datum that is one of the type. SqlError 22P02."""
+    try:
+        if read(write(datum)) == datum:
+            return datum
+    except (SqlError, ValueError, IndexError, KeyError, OverflowError):
+        pass
+    raise SqlError("22P02", f"invalid value of type {sql_type.name}")
+
+
+def _each(array: Array, convert: Reader, kind: Any) -> Array:
+    """What ``convert`` makes of each value but NULL; SqlError with the row in "nth"."""
+    made: list[Any] = []
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            made.append(None if value is None else convert(value))
+        except SqlError as error:
+            error.fields["nth"] = str(row)
+            raise
+    return pa.array(made, kind)
+
+
+def _read(array: Array, sql_type: SqlType) -> Array:
+    """Texts as datums."""
+    given = array.type
+    if pa.types.is_dictionary(given):
+        array = array.dictionary_decode()
+    elif pa.types.is_run_end_encoded(given):
+        array = pc.run_end_decode(array)
+    kind: Any = arrow_type(sql_type.field)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if not is_text(array.type):
+        raise ValueError(f"an Arrow column of type {given} cannot be stored as {sql_type}")
+    return _each(array, from_text(sql_type), kind)
 
 
 def _all_places(enum: EnumType) -> Array:

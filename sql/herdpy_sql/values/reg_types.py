@@ -38,8 +38,8 @@ def reg_text(value: str) -> str:
 
 
 def has_labels(sql_type: SqlType) -> bool:
-    """Whether users get another Arrow column than the engine has: of an ENUM, or of one of REG_TYPES."""
-    return sql_type.enum is not None or (sql_type.element or sql_type.base) in REG_TYPES
+    """Whether users get another Arrow column than the engine has: texts of ENUMs, OPAQUE and REG_TYPES."""
+    return sql_type.has_places or (sql_type.element or sql_type.base) in REG_TYPES
 
 
 def without_name(oid: int) -> str:

@@ -28,7 +28,7 @@ pc: Any = lazy_module("pyarrow.compute")
 
 _READ = frozenset({Base.ARRAY, Base.INTERVAL, Base.TIME, Base.UUID, Base.VECTOR})
 _LENGTHS = frozenset({Base.CHAR, Base.VARCHAR})
-_CANONICAL = frozenset({Base.CHAR_BYTE, Base.MACADDR, Base.NAME})
+_CANONICAL = frozenset({Base.CHAR_BYTE, Base.MACADDR, Base.MACADDR8, Base.NAME})
 _NUMBERS = frozenset({Base.OID, Base.XID})
 _MAX_OID = 2**32 - 1
 
@@ -36,14 +36,14 @@ _MAX_OID = 2**32 - 1
 def values_of_texts(array: Array, sql_type: SqlType) -> Array:
     """SQL's text as values of types that other systems have no type for; all else stays what it is.
 
-    Those are TIME, INTERVAL, UUID, VECTOR, ENUMs, and arrays of anything, whole or element by element; an
-    array may also be written as JSON has it.
+    Those are TIME, INTERVAL, UUID, VECTOR, ENUMs, INET, CIDR, and arrays of anything, whole or element by
+    element; an array may also be written as JSON has it.
 
     Raises:
         SqlError: as the type's input function.
-        ValueError: a value does not fit Arrow, or an ENUM's are no text.
+        ValueError: a value does not fit Arrow, or an ENUM's or an address's are no text.
     """
-    if sql_type.base is Base.ENUM:
+    if sql_type.has_places and sql_type.base is not Base.ARRAY:
         return places_of(array, sql_type)
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type):
         array = array.dictionary_decode()
@@ -90,7 +90,7 @@ def _is_rewritten(sql_type: SqlType) -> bool:
 def check_values(array: Array, sql_type: SqlType) -> None:
     """See that values, conformed to their column, are ones of its type. SqlError 22003, 22P02."""
     inner = sql_type.element_type if sql_type.base is Base.ARRAY else sql_type
-    if inner.enum is not None:
+    if inner.has_places:
         check_places(array, sql_type)
     elif sql_type.base is Base.ARRAY:
         if inner.base in _NUMBERS | {Base.JSON}:

@@ -141,6 +141,10 @@ class Index:
         constraint: made by a UNIQUE constraint rather than by CREATE UNIQUE INDEX.
         predicate: of a partial index, the position of the hidden column that is true of the rows it has.
         parent: of a partition's index: the id of the partitioned table's index that it is a part of; else 0.
+        deferrable: of a constraint that is looked at when statements are over; ``unique`` is False, as rows
+            may be equal until then (``execute.uniques``).
+        deferred: it is looked at when transactions are over, unless SET CONSTRAINTS says otherwise.
+        primary: of a PRIMARY KEY that is deferrable: the table has a hidden key.
     """
 
     id: int
@@ -151,6 +155,9 @@ class Index:
     constraint: bool = False
     predicate: int | None = None
     parent: int = 0
+    deferrable: bool = False
+    deferred: bool = False
+    primary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +391,12 @@ class Catalog:
             for one in table.foreign_keys:
                 found.setdefault(one.table_id, []).append((table, one))
         return {number: tuple(those) for number, those in found.items()}
+
+    @functools.cached_property
+    def checks_later(self) -> bool:
+        """Whether some rows are looked at after they are written: foreign keys, deferrable uniques."""
+        tables = self.tables.values()
+        return bool(self.referencing) or any(one.deferrable for table in tables for one in table.indexes)
 
     @functools.cached_property
     def partitions(self) -> Mapping[int, tuple[Table, ...]]:

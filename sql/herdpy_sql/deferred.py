@@ -1,4 +1,4 @@
-"""What a transaction has put off: checks of deferrable foreign keys, and what SET CONSTRAINTS said of them.
+"""What a transaction has put off: checks of deferrable constraints, and what SET CONSTRAINTS said of them.
 
 Below ``storage``: a view keeps one :class:`Deferred`, an immutable value, so that going back to a savepoint
 is to take the one of that time. What is put off are questions, not answers: whether a row refers to nothing,
@@ -9,25 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
-    from herdpy_sql.foreign_keys import ForeignKey
 
 Name = tuple[int, str]
 """A constraint: the id of its table, its name."""
 
 
+class Deferrable(Protocol):
+    """A foreign key, or the index of a PRIMARY KEY or UNIQUE: it has a name, and may be deferrable."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as SET CONSTRAINTS has it."""
+
+    @property
+    def deferrable(self) -> bool:
+        """Whether it may be checked at COMMIT."""
+
+    @property
+    def deferred(self) -> bool:
+        """Whether it is unless SET CONSTRAINTS says otherwise."""
+
+
 class DeferredCheck(NamedTuple):
-    """A check of one foreign key that is to be made.
+    """A check of one constraint that is to be made.
 
     Attributes:
         constraint: of which; one that is gone by then is passed over.
-        parent_id: the table that it refers to.
+        parent_id: the table that it refers to; of PRIMARY KEY and UNIQUE the table itself: of its rows one at
+            most is to have ``values``.
         of_child: a row refers by ``values``: is there one that it refers to? Else: a row that had ``values``
             went: does one still refer to it?
         key: of the child's row, where it is known.
@@ -60,8 +76,8 @@ class Deferred:
     named: tuple[tuple[Name, bool], ...] = ()
     _checks: _Chain | None = None
 
-    def defers(self, table_id: int, one: ForeignKey) -> bool:
-        """Whether a foreign key is checked at COMMIT now."""
+    def defers(self, table_id: int, one: Deferrable) -> bool:
+        """Whether a constraint is checked at COMMIT now."""
         if not one.deferrable:
             return False
         for name, deferred in self.named:

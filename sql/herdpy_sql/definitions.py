@@ -125,6 +125,9 @@ def _index_dict(index: Index) -> dict[str, object]:
         raw["predicate"] = index.predicate
     if index.parent:
         raw["parent"] = index.parent
+    for name in ("deferrable", "deferred", "primary"):
+        if getattr(index, name):
+            raw[name] = True
     return raw
 
 

@@ -28,7 +28,7 @@ from herdpy_server.store.notified import check_channel
 from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.cluster import no_cluster
 from herdpy_sql.clock import Clock
-from herdpy_sql.deferred import NOTHING, Deferred, Name
+from herdpy_sql.deferred import NOTHING, Deferrable, Deferred, Name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.execute.locking import LockTablePlan
@@ -201,7 +201,12 @@ def _constraints_named(catalog: Catalog, plan: SetConstraints) -> tuple[Name, ..
                 break
         if not there:
             raise SqlError("42704", f'constraint "{name}" does not exist')
-        keys = [(table.id, key) for table in there for key in table.foreign_keys if key.name == name]
+        keys: list[tuple[int, Deferrable]] = [
+            (table.id, key) for table in there for key in table.foreign_keys if key.name == name
+        ]
+        keys += [
+            (table.id, key) for table in there for key in table.indexes if key.deferrable and key.name == name
+        ]
         if plan.deferred and not (keys and all(key.deferrable for _, key in keys)):
             raise SqlError("42809", f'constraint "{name}" is not deferrable')
         found += [(number, name) for number, _ in keys]

@@ -30,7 +30,12 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from herdpy.formats import PARTITIONS_LEVEL, TIME_PRECISION_LEVEL, TYPES_LEVEL
+from herdpy.formats import (
+    DEFERRABLE_UNIQUE_LEVEL,
+    PARTITIONS_LEVEL,
+    TIME_PRECISION_LEVEL,
+    TYPES_LEVEL,
+)
 from herdpy.log.records import (
     AlterTable,
     CreateIndex,
@@ -109,6 +114,8 @@ class Definitions:
             new = "partitions are"
         elif level < TIME_PRECISION_LEVEL and any(one.type.is_rounded_time for one in table.columns):
             new = "columns of times with a precision are"
+        elif level < DEFERRABLE_UNIQUE_LEVEL and any(one.deferrable for one in table.indexes):
+            new = "PRIMARY KEY and UNIQUE constraints that are DEFERRABLE are"
         elif level < TYPES_LEVEL:
             bases = {(one.type.element or one.type.base) for one in table.columns}
             new = next((f"columns of type {base.value} are" for base in LATER_TYPES if base in bases), "")
@@ -201,6 +208,7 @@ class Definitions:
         self._state.lock_to_change(table)
         self._take_ids([index.id])  # others may define something before the last row is in it
         ops = TableOps(catalog.with_index(index).tables[table.id])
+        self._refuse_early(ops.table)
         delta = Delta(cleared=True)
         clash = yield from fill_slowly(ops, ops.index(index.id), reader.scan(table), delta)
         if clash is not None:

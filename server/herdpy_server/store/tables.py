@@ -15,35 +15,23 @@ from herdpy.codec.rows import FIXED_WIDTHS
 from herdpy_server.store.physical import MAX_PLAIN
 from herdpy_sql.catalog import Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.hidden_columns import part_text
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
-from herdpy_sql.shown_rows import shown_value
+from herdpy_sql.shown_rows import duplicate_key, twice
 
 
 def duplicate(table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum]) -> SqlError:
     """The error for a row whose key, or unique index entry, exists already."""
-    message = f'duplicate key value violates unique constraint "{name}"'
-    return _twice(table, parts, name, values, message, "already exists")
+    return duplicate_key(table, parts, name, _of_parts(parts, values))
 
 
 def not_unique(table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum]) -> SqlError:
     """The error for a unique index that the rows there do not allow."""
-    return _twice(table, parts, name, values, f'could not create unique index "{name}"', "is duplicated")
+    message = f'could not create unique index "{name}"'
+    return twice(table, parts, name, _of_parts(parts, values), message, "is duplicated")
 
 
-def _twice(
-    table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum], message: str, what: str
-) -> SqlError:
-    names = ", ".join(part_text(table, part.position) for part in parts)
-    shown = ", ".join(shown_value(table.columns[part.position].type, values[part.position]) for part in parts)
-    return SqlError(
-        "23505",
-        message,
-        detail=f"Key ({names})=({shown}) {what}.",
-        schema="public",
-        table=table.name,
-        constraint=name,
-    )
+def _of_parts(parts: Sequence[KeyPart], values: Sequence[Datum]) -> list[Datum]:
+    return [values[part.position] for part in parts]
 
 
 Pick = Callable[[Sequence[Datum]], tuple[Datum, ...]]

@@ -21,6 +21,7 @@ from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, ended
 from herdpy_sql.execute.define import duplicate, value_takers, with_sequences
+from herdpy_sql.execute.uniques import check_all
 from herdpy_sql.hidden_columns import dropped_name, without_orphans
 from herdpy_sql.sequences import definition_of, owned_by, relation_names
 
@@ -208,6 +209,10 @@ class AlterTablePlan(Plan):
         for index in change.fresh:
             made = replace(index, id=view.next_id, table_id=number)
             yield from view.create_index_slowly(view.catalog.tables[number], made)
+        table = view.catalog.tables[number]
+        for index in table.indexes:
+            if index.deferrable and (change.rewritten or index not in old.indexes):
+                yield from check_all(view, table, index)
         for validate in change.afterwards:
             yield from validate(view, view.catalog.tables[number], clock)
         self._take_sequences(view)

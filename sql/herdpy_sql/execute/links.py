@@ -21,6 +21,7 @@ from herdpy.codec.kinds import (
     KeyField,
 )
 from herdpy_sql.execute.sources import fitting
+from herdpy_sql.execute.uniques import DeferrableUnique
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
@@ -205,26 +206,31 @@ class ForeignKeyLink:
 
 @dataclass(frozen=True, eq=False)
 class ForeignKeyLinks:
-    """Every link, by the table that refers and by the table referred to."""
+    """Every link, by the table that refers and by the table referred to; deferrable uniques by table."""
 
     of_child: dict[int, tuple[ForeignKeyLink, ...]]
     of_parent: dict[int, tuple[ForeignKeyLink, ...]]
+    uniques: dict[int, tuple[DeferrableUnique, ...]]
 
     def concern(self, table_id: int) -> bool:
-        """Whether rows of a table refer to others or are referred to."""
-        return table_id in self.of_child or table_id in self.of_parent
+        """Whether rows of a table refer to others or are referred to, or may be equal for a while."""
+        return table_id in self.of_child or table_id in self.of_parent or table_id in self.uniques
 
     def named(self, name: tuple[int, str]) -> ForeignKeyLink | None:
         """The link of a constraint: the id of its table, its name."""
         return next((one for one in self.of_child.get(name[0], ()) if one.key.name == name[1]), None)
 
+    def unique(self, name: tuple[int, str]) -> DeferrableUnique | None:
+        """The deferrable PRIMARY KEY or UNIQUE of that name: the id of its table, its name."""
+        return next((one for one in self.uniques.get(name[0], ()) if one.index.name == name[1]), None)
 
-_NONE = ForeignKeyLinks({}, {})
+
+_NONE = ForeignKeyLinks({}, {}, {})
 
 
 def links_of(catalog: Catalog) -> ForeignKeyLinks:
-    """The links of all foreign keys; kept with the catalog."""
-    if not catalog.referencing:
+    """The links of all foreign keys and deferrable uniques; kept with the catalog."""
+    if not catalog.checks_later:
         return _NONE
     found = catalog.derived.get("links")
     if found is None:
@@ -241,10 +247,19 @@ def _made(catalog: Catalog) -> ForeignKeyLinks:
             link = link_of(table, one, catalog.tables[one.table_id])
             of_child.setdefault(table.id, []).append(link)
             of_parent.setdefault(one.table_id, []).append(link)
+    uniques = {table.id: tuple(_uniques(table)) for table in catalog.tables.values()}
     return ForeignKeyLinks(
         {number: tuple(those) for number, those in of_child.items()},
         {number: tuple(those) for number, those in of_parent.items()},
+        {number: those for number, those in uniques.items() if those},
     )
+
+
+def _uniques(table: Table) -> Iterator[DeferrableUnique]:
+    for index in table.indexes:
+        if index.deferrable:
+            lookup = KeyLookup(table, index, table.index_codec(index), tuple(range(len(index.parts))), True)
+            yield DeferrableUnique(table, index, lookup)
 
 
 def link_of(child: Table, one: ForeignKey, parent: Table) -> ForeignKeyLink:

@@ -6,6 +6,7 @@ another, or that was referred to, an event is noted. :meth:`ReferenceView.settle
 another once the statement has written all its rows, as PostgreSQL's triggers do:
 
 - A row refers: the row that it means must be there, and is locked FOR KEY SHARE, so that it stays.
+- A row has values that no other row is to have (a deferrable PRIMARY KEY or UNIQUE): there must be no other.
 - A row that may have been referred to went or changed its key: the rows that refer to it are changed
   (CASCADE, SET   NULL, SET DEFAULT), by writes that are noted in turn, or must not be there (RESTRICT, NO
   ACTION).
@@ -30,6 +31,7 @@ from herdpy_sql.deferred import NOTHING, Deferred, DeferredCheck
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.links import links_of
+from herdpy_sql.execute.uniques import Keyed
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, RESTRICT, SET_NULL
 from herdpy_sql.lock_modes import KEY_SHARE, TABLE_SHARE, UPDATE
 from herdpy_sql.storage import MustWait
@@ -96,7 +98,7 @@ class ReferenceView:
         self._view = view
         self._links = links_of(view.catalog)
         self._tools = tools
-        self._events: deque[Refers | Referred] = deque()
+        self._events: deque[Refers | Referred | Keyed] = deque()
         self._put_off: list[DeferredCheck] = []
         self.nth: int | None = None
         self.get = view.get
@@ -112,14 +114,23 @@ class ReferenceView:
         self._view.insert(table, values)
         for link in self._links.of_child.get(table.id, ()):
             self._refers(link, values)
+        self._keyed(table, values)
+
+    def _keyed(self, table: Table, row: Sequence[Datum]) -> None:
+        for one in self._links.uniques.get(table.id, ()):
+            values = one.values(row)
+            if None not in values:
+                self._events.append(Keyed(one, values, self.nth))
 
     def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
         """As of the view."""
         links = self._links.of_child.get(table.id, ())
-        if not links:
+        if not links and table.id not in self._links.uniques:
             return self._view.insert_many(table, rows)
         taken = rows if isinstance(rows, list) else list(rows)
         count = self._view.insert_many(table, taken)
+        for row in taken:
+            self._keyed(table, row)
         seen: set[tuple[int, Values]] = set()
         for row in taken:
             for nth, link in enumerate(links):
@@ -139,9 +150,16 @@ class ReferenceView:
         """The rows of a batch were put into the view in another way; ``first``: the first one's number."""
         self._events.extend(self._referring(table, batch, first))
 
-    def _referring(self, table: Table, batch: pa.RecordBatch, first: int | None) -> list[Refers]:
-        """What the rows of a batch refer to, by the order of the rows, each once."""
-        found: list[tuple[int, Refers]] = []
+    def _referring(
+        self, table: Table, batch: pa.RecordBatch, first: int | None
+    ) -> list[Refers | Referred | Keyed]:
+        """What the rows of a batch refer to and must have alone, by the order of the rows."""
+        found: list[tuple[int, Refers | Referred | Keyed]] = []
+        for one in self._links.uniques.get(table.id, ()):
+            columns = [array_to_datums(table.fields[at], batch.column(at)) for at in one.columns]
+            for row, values in enumerate(zip(*columns, strict=True)):
+                if None not in values:
+                    found.append((row, Keyed(one, values, None if first is None else first + row)))
         for link in self._links.of_child.get(table.id, ()):
             columns = [array_to_datums(table.fields[at], batch.column(at)) for at in link.key.columns]
             seen: set[Values] = set()
@@ -158,7 +176,8 @@ class ReferenceView:
         """As of the view."""
         parents = self._links.of_parent.get(table.id, ())
         children = self._links.of_child.get(table.id, ())
-        if not parents and not children:
+        uniques = self._links.uniques.get(table.id, ())
+        if not parents and not children and not uniques:
             self._view.update(table, key, image, values)
             return
         old = table.row_codec.decode(image)
@@ -172,6 +191,8 @@ class ReferenceView:
         for link in children:
             if link.referring(old) != link.referring(values):
                 self._refers(link, values)
+        if any(one.values(old) != one.values(values) for one in uniques):
+            self._keyed(table, values)
 
     def delete(self, table: Table, key: bytes, image: bytes) -> None:
         """As of the view."""
@@ -221,8 +242,8 @@ class ReferenceView:
                 pass
             return
         kept = deque(self._events)
-        later = [one for one in kept if one.link.child.id == one.link.parent.id]
-        self._events = deque(one for one in kept if one.link.child.id != one.link.parent.id)
+        later = [one for one in kept if _is_of_itself(one)]
+        self._events = deque(one for one in kept if not _is_of_itself(one))
         try:
             self.settle(clock)
         except MustWait:
@@ -235,6 +256,12 @@ class ReferenceView:
         events, deferred, count = self._events, self._deferred, 0
         while events:
             event = events.popleft()
+            if isinstance(event, Keyed):
+                self._settle_unique(event, deferred)
+                count += 1
+                if not count % _STEP:
+                    yield
+                continue
             link = event.link
             if isinstance(event, Refers):
                 if deferred.defers(link.child.id, link.key):
@@ -251,6 +278,13 @@ class ReferenceView:
         if self._put_off:
             self._view.deferred = deferred.with_checks(self._put_off)
             self._put_off = []
+
+    def _settle_unique(self, event: Keyed, deferred: Deferred) -> None:
+        table, index = event.unique.table, event.unique.index
+        if deferred.defers(table.id, index):
+            self._put_off.append(DeferredCheck((table.id, index.name), table.id, True, event.values))
+        else:
+            event.unique.check(self._view, event.values, event.nth)
 
     def _act(self, event: Referred, deferred: Deferred, clock: Clock) -> None:
         link, values, new = event
@@ -296,6 +330,11 @@ def _check(
     link: ForeignKeyLink, values: Values, key: bytes | None, *, of_child: bool = True
 ) -> DeferredCheck:
     return DeferredCheck((link.child.id, link.key.name), link.parent.id, of_child, values, key)
+
+
+def _is_of_itself(event: Refers | Referred | Keyed) -> bool:
+    """Whether rows of a table concern other rows of it."""
+    return isinstance(event, Keyed) or event.link.child.id == event.link.parent.id
 
 
 def _event(
@@ -382,13 +421,16 @@ class ReferringChange(ReferringPlan):
 
 
 def settle_deferred(view: View, names: set[Name] | None = None) -> None:
-    """Make the checks that were put off, of these constraints or of all. SqlError 23503; MustWait."""
+    """Make the checks that were put off, of these constraints or of all. SqlError 23503, 23505; MustWait."""
     deferred = view.deferred
     if deferred is None or not deferred.is_pending:
         return
     links = links_of(view.catalog)
     for check in deferred.checks():
         if names is not None and check.constraint not in names:
+            continue
+        if (unique := links.unique(check.constraint)) is not None:
+            unique.check(view, check.values)
             continue
         link = links.named(check.constraint)
         if link is None:

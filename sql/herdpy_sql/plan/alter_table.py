@@ -7,7 +7,7 @@ what becomes of the definition and what is asked of the rows; ``AlterTablePlan``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,12 +29,13 @@ from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
 from herdpy_sql.plan.create_table import (
     MAX_COLUMNS,
+    Deferral,
     check_storage_parameters,
     column_draft,
     column_name,
     column_of,
+    deferral,
     ordered,
-    refuse_deferrable,
 )
 from herdpy_sql.plan.drop import CASCADE_HINT
 from herdpy_sql.plan.indexes import expression_type
@@ -214,9 +215,10 @@ def _add_column(change: TableChange, action: AlterAction) -> None:
     if draft is None:
         return
     if draft.key is not None:
-        _add_key(change, draft.key.columns, draft.key.name)
+        _add_key(change, draft.key.columns, draft.key.name, draft.key.when)
     for unique in draft.uniques:
-        _add_unique(change, unique.columns, unique.name)
+        add = _add_key if unique.primary else _add_unique
+        add(change, unique.columns, unique.name, unique.when)
     for label, columns, condition in draft.checks:
         _add_check(change, columns, condition, label)
     for label, columns, node in draft.foreign_keys:
@@ -510,10 +512,17 @@ def _set_not_null(change: TableChange, action: AlterAction) -> None:
         change.not_null.add(position)
 
 
+def primary_key_positions(table: Table, indexes: Iterable[Index]) -> tuple[int, ...]:
+    """The columns of the primary key, a deferrable one too; none of a table without one."""
+    if not table.has_hidden_key:
+        return tuple(table.key_positions)
+    return tuple(part.position for one in indexes if one.primary for part in one.parts)
+
+
 def _drop_not_null(change: TableChange, action: AlterAction) -> None:
     """DROP NOT NULL."""
     position = change.position(action.name)
-    if position in change.table.key_positions and not change.table.has_hidden_key:
+    if position in primary_key_positions(change.table, change.indexes):
         raise SqlError("42P16", f'column "{action.name}" is in a primary key', column=action.name)
     if change.table.columns[position].identity:
         what = f'column "{action.name}" of relation "{change.table.name}"'
@@ -675,14 +684,12 @@ def _place_constraint(change: TableChange, constraint: AddedConstraint) -> None:
     if label is not None and label in names_of(change.table):
         raise SqlError("42710", f'constraint "{label}" for relation "{change.table.name}" already exists')
     if isinstance(node, exp.PrimaryKey):
-        refuse_deferrable(node)
-        _add_key(change, [column_name(one) for one in node.expressions], label)
+        _add_key(change, [column_name(one) for one in node.expressions], label, deferral(node))
     elif isinstance(node, exp.UniqueColumnConstraint):
         listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
         if not listed:
             raise SqlError("42601", "syntax error: UNIQUE needs a list of columns")
-        refuse_deferrable(node)
-        _add_unique(change, [column_name(one) for one in listed], label)
+        _add_unique(change, [column_name(one) for one in listed], label, deferral(node))
     elif isinstance(node, exp.CheckColumnConstraint):
         names = list(dict.fromkeys(name_of(one.this) for one in node.this.find_all(exp.Column)))
         _add_check(change, names, node.this, label, not_valid=constraint.not_valid)
@@ -694,26 +701,54 @@ def _place_constraint(change: TableChange, constraint: AddedConstraint) -> None:
         raise refusal(node)
 
 
-def _add_key(change: TableChange, columns: list[str], label: str | None) -> None:
+def _add_key(change: TableChange, columns: list[str], label: str | None, when: Deferral) -> None:
     table = change.table
-    if not table.has_hidden_key:
+    if not table.has_hidden_key or any(one.primary for one in (*change.indexes, *change.fresh)):
         raise SqlError("42P16", f'multiple primary keys for table "{table.name}" are not allowed')
     parts = _parts(change, columns)
     names = _names(change)
     names.taken.discard(table.key_name)
     if label is not None and label in names.taken:
         raise duplicate(label)
-    change.set_key(parts, label or names.new([], "pkey"))
+    name = label or names.new([], "pkey")
+    if not when.deferrable:
+        change.set_key(parts, name)
+        return
+    for part in parts:
+        if not table.columns[part.position].not_null:
+            change.set_nullable(part.position, nullable=False)
+            change.not_null.add(part.position)
+    change.fresh.append(_deferrable(change, name, parts, when, primary=True))
 
 
-def _add_unique(change: TableChange, columns: list[str], label: str | None) -> None:
+def _deferrable(
+    change: TableChange, name: str, parts: tuple[KeyPart, ...], when: Deferral, *, primary: bool = False
+) -> Index:
+    if change.table.is_routed:
+        raise SqlError("0A000", "DEFERRABLE constraints of partitioned tables are not supported")
+    return Index(
+        0,
+        name,
+        change.table.id,
+        parts,
+        constraint=True,
+        deferrable=True,
+        deferred=when.deferred,
+        primary=primary,
+    )
+
+
+def _add_unique(change: TableChange, columns: list[str], label: str | None, when: Deferral) -> None:
     """Add a UNIQUE constraint."""
     parts = _parts(change, columns)
     names = _names(change)
     if label is not None and label in names.taken:
         raise duplicate(label)
     name = label or names.new(columns, "key")
-    change.fresh.append(Index(0, name, change.table.id, parts, unique=True, constraint=True))
+    if when.deferrable:
+        change.fresh.append(_deferrable(change, name, parts, when))
+    else:
+        change.fresh.append(Index(0, name, change.table.id, parts, unique=True, constraint=True))
 
 
 def _add_check(

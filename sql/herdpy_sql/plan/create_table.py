@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from sqlglot import expressions as exp
@@ -64,11 +64,23 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 1600
 
 
+class Deferral(NamedTuple):
+    """Whether a constraint may be checked at COMMIT, and whether it is to begin with."""
+
+    deferrable: bool = False
+    deferred: bool = False
+
+
+NOT_DEFERRABLE = Deferral()
+
+
 @dataclass
 class Unique:
     columns: list[str]
     name: str | None
     constraint: bool = True
+    when: Deferral = NOT_DEFERRABLE
+    primary: bool = False
 
 
 @dataclass
@@ -84,10 +96,13 @@ class Draft:
     checks: list[tuple[str | None, list[str], exp.Expression]] = field(default_factory=list)
     foreign_keys: list[tuple[str | None, list[str], exp.Reference]] = field(default_factory=list)
 
-    def set_key(self, columns: list[str], name: str | None) -> None:
-        if self.key is not None:
+    def set_key(self, columns: list[str], name: str | None, when: Deferral = NOT_DEFERRABLE) -> None:
+        if self.key is not None or any(one.primary for one in self.uniques):
             raise SqlError("42P16", f'multiple primary keys for table "{self.name}" are not allowed')
-        self.key = Unique(columns, name)
+        if when.deferrable:  # rows may have equal keys for a while: they have hidden ones
+            self.uniques.insert(0, Unique(columns, name, when=when, primary=True))
+        else:
+            self.key = Unique(columns, name)
 
 
 @dataclass
@@ -282,11 +297,9 @@ def _column_constraint(
     elif isinstance(kind, exp.Reference):
         draft.foreign_keys.append((label, [name], kind))
     elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
-        refuse_deferrable(kind)
-        draft.set_key([name], label)
+        draft.set_key([name], label, deferral(kind))
     elif isinstance(kind, exp.UniqueColumnConstraint):
-        refuse_deferrable(kind)
-        draft.uniques.append(Unique([name], label))
+        draft.uniques.append(Unique([name], label, when=deferral(kind)))
     elif isinstance(kind, exp.CheckColumnConstraint):
         draft.checks.append((label, [name], kind.this))
     elif isinstance(kind, exp.ComputedColumnConstraint):
@@ -318,14 +331,13 @@ def _table_constraint(draft: Draft, part: exp.Expression, label: str | None) -> 
     elif isinstance(part, exp.ForeignKey):
         draft.foreign_keys.append((label, list(map(column_name, part.expressions)), part.args["reference"]))
     elif isinstance(part, exp.PrimaryKey):
-        refuse_deferrable(part)
-        draft.set_key([column_name(node) for node in part.expressions], label)
+        draft.set_key([column_name(node) for node in part.expressions], label, deferral(part))
     elif isinstance(part, exp.UniqueColumnConstraint):
-        refuse_deferrable(part)
         listed = part.this.expressions if isinstance(part.this, exp.Schema) else []
         if not listed:
             raise SqlError("42601", "syntax error: UNIQUE needs a list of columns")
-        draft.uniques.append(Unique([column_name(node) for node in listed], label))
+        columns = [column_name(node) for node in listed]
+        draft.uniques.append(Unique(columns, label, when=deferral(part)))
     elif isinstance(part, exp.CheckColumnConstraint):
         columns = [name_of(node.this) for node in part.this.find_all(exp.Column)]
         draft.checks.append((label, list(dict.fromkeys(columns)), part.this))
@@ -340,11 +352,14 @@ def column_name(node: exp.Expression) -> str:
     return name_of(node)
 
 
-def refuse_deferrable(node: exp.Expression) -> None:
-    """0A000 for a key or UNIQUE that would be checked at COMMIT."""
-    words = " ".join(map(str, node.args.get("options") or ())).upper().replace("NOT DEFERRABLE", "")
-    if "DEFERRABLE" in words or "DEFERRED" in words:
-        raise SqlError("0A000", "PRIMARY KEY and UNIQUE constraints that are DEFERRABLE are not supported")
+def deferral(node: exp.Expression) -> Deferral:
+    """What [NOT] DEFERRABLE and INITIALLY DEFERRED say of a key or UNIQUE. SqlError 42601."""
+    words = " ".join(map(str, node.args.get("options") or ())).upper()
+    deferred = "INITIALLY DEFERRED" in words
+    if deferred and "NOT DEFERRABLE" in words:
+        raise SqlError("42601", "constraint declared INITIALLY DEFERRED must be DEFERRABLE")
+    deferrable = "DEFERRABLE" in words and "NOT DEFERRABLE" not in words
+    return Deferral(deferrable or deferred, deferred)
 
 
 def _unsupported_constraint(node: exp.Expression) -> SqlError:
@@ -359,8 +374,9 @@ def _unsupported_constraint(node: exp.Expression) -> SqlError:
 
 def _table(draft: Draft, catalog: Catalog) -> Table:
     """The definition, without ids."""
-    if draft.key is not None:
-        for name in _known(draft, draft.key.columns):
+    primary = draft.key or next((one for one in draft.uniques if one.primary), None)
+    if primary is not None:
+        for name in _known(draft, primary.columns):
             if draft.columns[name].nullable:
                 raise SqlError(
                     "42601",
@@ -374,18 +390,21 @@ def _table(draft: Draft, catalog: Catalog) -> Table:
     positions = {column.name: i for i, column in enumerate(columns)}
     names = FreshNames(draft.name, catalog, draft.schema)
     if draft.key is None:
-        key, key_name = [HIDDEN_KEY], f"{draft.name}_pkey"
+        key, key_name = [HIDDEN_KEY], f"{draft.name}_{'pkey' if primary is None else HIDDEN_KEY}"
     else:
         key, key_name = draft.key.columns, draft.key.name or names.new([], "pkey")
     names.taken.add(key_name)
     indexes = tuple(
         Index(
             id=0,
-            name=unique.name or names.new(unique.columns, "key"),
+            name=unique.name or _index_name(names, unique),
             table_id=0,
             parts=tuple(KeyPart(positions[name]) for name in _known(draft, unique.columns)),
-            unique=True,
+            unique=not unique.when.deferrable,
             constraint=True,
+            deferrable=unique.when.deferrable,
+            deferred=unique.when.deferred,
+            primary=unique.primary,
         )
         for unique in draft.uniques
         if draft.key is None or unique.columns != draft.key.columns
@@ -402,6 +421,10 @@ def _table(draft: Draft, catalog: Catalog) -> Table:
         on_commit=draft.on_commit,
     )
     return _with_foreign_keys(draft, _with_checks(draft, bare), catalog)
+
+
+def _index_name(names: FreshNames, unique: Unique) -> str:
+    return names.new([], "pkey") if unique.primary else names.new(unique.columns, "key")
 
 
 def _with_checks(draft: Draft, table: Table) -> Table:
@@ -478,13 +501,17 @@ def take_columns(draft: Draft, part: exp.LikeProperty, source: Table) -> None:
             condition = scalar(check.condition)
             draft.checks.append((check.name, [], condition))
     if "INDEXES" in asked:
-        if any(not index.unique or index.predicate is not None for index in source.indexes):
+        if any(not (one.unique or one.constraint) or one.predicate is not None for one in source.indexes):
             raise SqlError("0A000", "LIKE ... INCLUDING INDEXES of indexes without UNIQUE is not supported")
         if not source.has_hidden_key:
             draft.set_key([source.columns[part.position].name for part in source.key], None)
         for index in source.indexes:
             names = [source.columns[part.position].name for part in index.parts]
-            draft.uniques.append(Unique(names, None))
+            when = Deferral(index.deferrable, index.deferred)
+            if index.primary:
+                draft.set_key(names, None, when)
+            else:
+                draft.uniques.append(Unique(names, None, when=when))
 
 
 def _asked(part: exp.LikeProperty) -> set[str]:

@@ -500,9 +500,12 @@ def _arbiters(node: exp.OnConflict, table: Table) -> tuple[Arbiter, ...]:
         if index.unique:
             columns = frozenset(part.position for part in index.parts)
             every.append((IndexArbiter(table, index), columns, index.constraint))
+    later = [one for one in table.indexes if one.deferrable]
     constraint = node.args.get("constraint")
     if constraint is not None:
         name = name_of(constraint)
+        if any(one.name == name for one in later):
+            raise _not_an_arbiter()
         found = [one for one, _, is_constraint in every if is_constraint and one.name == name]
         if not found:
             raise SqlError(
@@ -511,15 +514,24 @@ def _arbiters(node: exp.OnConflict, table: Table) -> tuple[Arbiter, ...]:
         return tuple(found)
     keys = node.args.get("conflict_keys")
     if not keys:
+        if later:
+            raise _not_an_arbiter()
         return tuple(one for one, _, _ in every)
     wanted = frozenset(_position(table, key) for key in keys)
     covers = _covers(node, table)
     found = [one for one, columns, _ in every if columns == wanted and covers(one)]
+    if any({part.position for part in one.parts} == wanted for one in later):
+        raise _not_an_arbiter()
     if not found:
         raise SqlError(
             "42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification"
         )
     return tuple(found)
+
+
+def _not_an_arbiter() -> SqlError:
+    what = "deferrable unique constraints/exclusion constraints"
+    return SqlError("55000", f"ON CONFLICT does not support {what} as arbiters")
 
 
 def _covers(node: exp.OnConflict, table: Table) -> Callable[[Arbiter], bool]:

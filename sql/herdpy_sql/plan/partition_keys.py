@@ -41,9 +41,16 @@ def partitioned(table: Table, node: exp.PartitionedByProperty) -> Table:
         found = replace(found, key=(*table.key, *(KeyPart(at) for at in dict.fromkeys(key.positions))))
     else:
         check_unique(found, found.key, "PRIMARY KEY")
+    refuse_deferrable(table)
     for index in table.indexes:
         check_unique(found, index.parts, "UNIQUE")
     return found
+
+
+def refuse_deferrable(table: Table) -> None:
+    """SqlError 0A000: what is written to a table that others are parts of is not looked at part by part."""
+    if any(index.deferrable for index in table.indexes):
+        raise SqlError("0A000", "DEFERRABLE constraints of partitioned tables are not supported")
 
 
 def check_unique(table: Table, parts: tuple[KeyPart, ...], kind: str) -> None:

@@ -249,6 +249,8 @@ def _check_form(parent: Table, table: Table, catalog: Catalog) -> None:
         reason = "temporary partitions"
     elif table.foreign_keys or catalog.referencing.get(table.id):
         reason = "foreign keys of partitions"
+    elif any(index.deferrable for index in table.indexes):
+        reason = "DEFERRABLE constraints of partitions"
     elif parent.has_hidden_key:
         reason = "ATTACH PARTITION to a table without a primary key"
     elif table.key != parent.key:

@@ -249,6 +249,10 @@ def bind_foreign_key(
     here = _positions(child, columns)
     there = _referenced(parent, node)
     if unique_access(parent, there) is None:
+        if any(
+            one.deferrable and {part.position for part in one.parts} == {*there} for one in parent.indexes
+        ):
+            raise _deferrable_target(parent, "unique constraint")
         raise SqlError(
             "42830",
             f'there is no unique constraint matching given keys for referenced table "{parent.name}"',
@@ -329,9 +333,15 @@ def _referenced(parent: Table, node: exp.Reference) -> list[int]:
         if len(set(found)) != len(found):
             raise SqlError("42830", "foreign key referenced-columns list must not contain duplicates")
         return found
+    if any(one.primary for one in parent.indexes):
+        raise _deferrable_target(parent, "primary key")
     if parent.has_hidden_key:
         raise SqlError("42704", f'there is no primary key for referenced table "{parent.name}"')
     return list(parent.key_positions)
+
+
+def _deferrable_target(parent: Table, what: str) -> SqlError:
+    return SqlError("55000", f'cannot use a deferrable {what} for referenced table "{parent.name}"')
 
 
 def _identifier(node: exp.Expression) -> exp.Expression:
@@ -443,8 +453,8 @@ def noting(view: View, table: Table) -> ReferenceView | None:
 
 
 def with_references(plan: Plan, catalog: Catalog) -> Plan:
-    """The plan, or where it writes to tables with foreign keys, one that keeps them."""
-    if not catalog.referencing or plan.read_only:
+    """The plan, or where it writes to tables with foreign keys or deferrable uniques, one that keeps them."""
+    if not catalog.checks_later or plan.read_only:
         return plan
     links, table = links_of(catalog), getattr(plan, "table", None)
     if table is not None and not links.concern(table.id):
@@ -464,6 +474,8 @@ def _touches(plan: UpdatePlan, links: ForeignKeyLinks) -> bool:
     """Whether an UPDATE may change what refers or is referred to, or the row's key, which is locked."""
     table = plan.table
     watched = {at for link in links.of_child.get(table.id, ()) for at in link.key.columns}
+    for unique in links.uniques.get(table.id, ()):
+        watched |= {*unique.columns}
     for link in links.of_parent.get(table.id, ()):
         watched |= {*link.key.referenced, *table.key_positions}
     if any(getattr(column, "generated", None) is not None for column in table.columns):

@@ -87,7 +87,7 @@ def _bind_apart(
     asked = planner(select, replace(settings, given={**settings.given, _RETURNED: relation}))
     settings = settings.knowing(asked.param_types, select)
     stages = (Stage("", plan, relation, True), Stage("", asked, None, False))
-    tools = TOOLS if catalog.referencing else None
+    tools = TOOLS if catalog.checks_later else None
     return StagedPlan(stages, settings.params().types, tools, plan.tag), settings
 
 
@@ -142,7 +142,7 @@ def _bind(
     plan = planner(last, settings)
     stages.append(Stage("", plan, None, isinstance(last, CHANGES)))
     settings = settings.knowing(plan.param_types, last)
-    tools = TOOLS if catalog.referencing else None
+    tools = TOOLS if catalog.checks_later else None
     return StagedPlan(tuple(stages), settings.params().types, tools), settings
 
 

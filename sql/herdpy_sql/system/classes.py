@@ -431,7 +431,7 @@ def _indexes(context: Context) -> Rows:
                 "indnullsnotdistinct": False,
                 "indisprimary": index.primary,
                 "indisexclusion": False,
-                "indimmediate": True,
+                "indimmediate": not index.deferrable,
                 "indisclustered": False,
                 "indisvalid": True,
                 "indcheckxmin": False,
@@ -524,6 +524,8 @@ def _constraints(context: Context) -> Rows:
                 definitions.constraint_oid(index),
                 index.name,
                 "p" if index.primary else "u",
+                condeferrable=index.deferrable,
+                condeferred=index.deferred,
                 conindid=index.oid,
                 conkey=[part.position + 1 for part in index.parts],
             )

@@ -49,6 +49,8 @@ class Relating:
     constraint: bool
     predicate: int | None = None
     is_part: bool = False
+    deferrable: bool = False
+    deferred: bool = False
 
 
 def table_oid(table: Table) -> int:
@@ -70,7 +72,7 @@ def indexes_of(table: Table) -> Iterator[Relating]:
             constraint=True,
             is_part=table.bound is not None,
         )
-    for index in table.indexes:
+    for index in sorted(table.indexes, key=lambda one: not one.primary):
         yield _secondary(table, index)
 
 
@@ -81,11 +83,13 @@ def _secondary(table: Table, index: Index) -> Relating:
         index.name,
         table,
         index.parts,
-        unique=index.unique,
-        primary=False,
+        unique=index.unique or index.deferrable,
+        primary=index.primary,
         constraint=index.constraint,
         predicate=index.predicate,
         is_part=bool(index.parent),
+        deferrable=index.deferrable,
+        deferred=index.deferred,
     )
 
 
@@ -156,9 +160,10 @@ def index_text(index: Relating, *, schema: bool) -> str:
 
 
 def constraint_text(index: Relating) -> str:
-    """PRIMARY KEY (...) or UNIQUE (...)."""
+    """PRIMARY KEY (...) or UNIQUE (...), with DEFERRABLE and INITIALLY DEFERRED."""
     names = ", ".join(quote_ident(index.table.columns[part.position].name) for part in index.parts)
-    return f"{'PRIMARY KEY' if index.primary else 'UNIQUE'} ({names})"
+    when = " DEFERRABLE" * index.deferrable + " INITIALLY DEFERRED" * index.deferred
+    return f"{'PRIMARY KEY' if index.primary else 'UNIQUE'} ({names}){when}"
 
 
 _CODES = {"NO ACTION": "a", "RESTRICT": "r", "CASCADE": "c", "SET NULL": "n", "SET DEFAULT": "d"}

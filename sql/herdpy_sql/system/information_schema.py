@@ -228,6 +228,8 @@ def _table_constraints(context: Context) -> Rows:
             nulls = None if index.primary else "YES"
             yield {
                 **_constraint(context, table, index.name), "constraint_type": kind, **flags,
+                "is_deferrable": "YES" if index.deferrable else "NO",
+                "initially_deferred": "YES" if index.deferred else "NO",
                 "nulls_distinct": nulls,
             }  # fmt: skip
         for check in table.checks:

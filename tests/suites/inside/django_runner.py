@@ -21,7 +21,7 @@ class _Outcomes(unittest.TextTestResult):
         self._outcome = ("passed", "")
 
     def _write(self, test: str, outcome: str, message: str) -> None:
-        print(json.dumps([test, outcome, message]), file=self._file)
+        self._file.write(json.dumps([test, outcome, message]) + "\n")
 
     def _fails(self, test: unittest.TestCase, error: Any) -> None:
         lines = "".join(traceback.format_exception(*error))

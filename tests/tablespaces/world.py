@@ -130,6 +130,16 @@ class World:
         """Return when all servers are there."""
         self.await_rows("SELECT node FROM herdpy.nodes", lambda rows: len(rows) == len(self.ports))
 
+    def spread(self, tablespace: str) -> None:
+        """Have a replica of a tablespace on every server."""
+        with self.leader_session(tablespace) as conn:
+            conn.execute(f"ALTER TABLESPACE {tablespace} SET (replicas = '{','.join(self.ports)}')".encode())
+        count = len(self.ports)
+        self.await_rows(
+            f"SELECT state FROM herdpy.replicas WHERE tablespace = '{tablespace}'",
+            lambda rows: sorted(row["state"] for row in rows) == ["following"] * (count - 1) + ["leading"],
+        )
+
     def restart(self, node: str) -> None:
         """Start a server that was killed, and wait until all are there."""
         self.cluster.start(node)

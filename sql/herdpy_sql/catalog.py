@@ -454,7 +454,7 @@ class Catalog:
         if schema is None:
             return self.path if path is None else path
         if schema == "pg_temp":
-            return (next(filter(is_temporary, self.path), schema),)
+            return (next(filter(is_temporary, self.path if path is None else path), schema),)
         return (schema,)
 
     def is_others(self, schema: str) -> bool:

@@ -16,9 +16,10 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.command_tags import object_kind
 from herdpy_sql.parse.commands import Command
 from herdpy_sql.parse.lexer import QualifiedName, Statement, TokenCursor
+from herdpy_sql.quoting import quote_ident
 
 OBJECT_COMMANDS = re.compile(
-    r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL\s+|LOCAL\s+)?TEMP(?:ORARY)?\s+)?(?:RECURSIVE\s+)?"
+    r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL)\s+)?(?:TEMP(?:ORARY)?\s+)?(?:RECURSIVE\s+)?"
     r"(?:SEQUENCE|SCHEMA|VIEW)\b|COMMENT\s+ON\b",
     re.IGNORECASE,
 )
@@ -70,8 +71,11 @@ def parse_object_command(statement: Statement) -> ObjectCommand:
     if statement.keyword == "COMMENT":
         command = _comment(cursor)
     else:
-        options = _words_before(cursor)
-        kind = cursor.name().upper()
+        options = _words_before(cursor) if statement.keyword == "CREATE" else []
+        kind = cursor.peek()
+        if kind not in {"SEQUENCE", "SCHEMA", "VIEW"}:
+            raise cursor.fail()
+        cursor.at += 1
         if statement.keyword == "DROP":
             command = _drop(cursor, kind)
         elif statement.keyword == "ALTER":
@@ -89,10 +93,11 @@ def _words_before(cursor: TokenCursor) -> list[str]:
     options = []
     if cursor.accept("OR", "REPLACE"):
         options.append("OR REPLACE")
-    if cursor.peek() in {"GLOBAL", "LOCAL"}:
-        cursor.at += 1
+    scoped = cursor.accept("GLOBAL") or cursor.accept("LOCAL")
     if cursor.accept("TEMP") or cursor.accept("TEMPORARY"):
         options.append("TEMPORARY")
+    elif scoped:
+        raise cursor.fail()
     if cursor.accept("RECURSIVE"):
         options.append("RECURSIVE")
     return options
@@ -196,8 +201,6 @@ def _create_schema(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
 
 
 def _create_view(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
-    if "RECURSIVE" in options:
-        raise SqlError("0A000", "CREATE RECURSIVE VIEW is not supported")
     name = cursor.qualified_name()
     columns: list[str] = []
     if cursor.accept("("):
@@ -206,6 +209,8 @@ def _create_view(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
             columns.append(cursor.name())
         if not cursor.accept(")"):
             raise cursor.fail()
+    elif "RECURSIVE" in options:
+        raise cursor.fail()
     if cursor.peek() == "WITH":
         raise SqlError("0A000", "CREATE VIEW ... WITH (...) is not supported")
     if not cursor.accept("AS") or not cursor.peek():
@@ -213,9 +218,20 @@ def _create_view(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
     query, check = _query(cursor)
     if check:
         options.append(check)
+    if "RECURSIVE" in options:
+        query = _recursive(name[1], columns, query)
     return ObjectCommand(
         "CREATE VIEW", options=tuple(options), names=(name,), columns=tuple(columns), query=query
     )
+
+
+def _recursive(name: str, columns: list[str], query: Statement) -> Statement:
+    """What CREATE RECURSIVE VIEW is short for: the query of WITH RECURSIVE that bears the view's name."""
+    listed = ", ".join(map(quote_ident, columns))
+    called = quote_ident(name)
+    before = f"WITH RECURSIVE {called} ({listed}) AS ("
+    text = f"{before}{query.text}) SELECT {listed} FROM {called}"
+    return Statement(text, text, query.offset - len(before), "WITH")
 
 
 _CHECK_OPTION = re.compile(r"\bWITH\s+(?:(CASCADED|LOCAL)\s+)?CHECK\s+OPTION\s*\Z", re.IGNORECASE)

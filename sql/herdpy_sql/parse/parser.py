@@ -395,6 +395,9 @@ def _makes_temporary(statement: Statement) -> bool:
         tree = parse(statement)
     except SqlError:
         return False  # which its planning raises again
+    if isinstance(tree, Command):
+        of_session = "TEMPORARY" in tree.options or any(schema == "pg_temp" for schema, _ in tree.names)
+        return tree.name in {"CREATE VIEW", "CREATE SEQUENCE"} and of_session
     if not isinstance(tree, Create | Select):
         return False
     into = tree.args.get("into")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog import PUBLIC, Index, Table
+from herdpy_sql.catalog import PUBLIC, Index, Table, is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DefinePlan, DropIndexPlan, DropTablePlan
@@ -83,7 +83,8 @@ class Dropping:
 def described(one: Table | CatalogObject) -> str:
     """ "table t", "view s.v"."""
     kind = "table" if isinstance(one, Table) else "type" if one.kind == "enum" else one.kind
-    return f"{kind} {one.name}" if one.schema in {"", "public"} else f"{kind} {one.schema}.{one.name}"
+    is_seen = one.schema in {"", "public"} or is_temporary(one.schema)
+    return f"{kind} {one.name}" if is_seen else f"{kind} {one.schema}.{one.name}"
 
 
 def drop_objects(command: ObjectCommand, catalog: Catalog, kind: str) -> Plan:

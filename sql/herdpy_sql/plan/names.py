@@ -104,11 +104,16 @@ def new_name(node: exp.Expression, catalog: Catalog, *, temporary: bool = False)
     database = node.args.get("db")
     name = checked_name(name_of(node.this))
     schema = None if database is None else name_of(database)
+    return place_of(catalog, schema, name, temporary=temporary), name
+
+
+def place_of(catalog: Catalog, schema: str | None, name: str, *, temporary: bool) -> str:
+    """The schema of a relation that is created. SqlError 42P16 for two that contradict, and as above."""
     if temporary or schema == "pg_temp":
         if schema not in {None, "pg_temp"}:
             raise SqlError("42P16", "cannot create temporary relation in non-temporary schema")
-        return temporary_schema(catalog), name
-    return target_schema(catalog, schema, name), name
+        return temporary_schema(catalog)
+    return target_schema(catalog, schema, name)
 
 
 def on_commit(tree: exp.Expression, *, temporary: bool) -> str:

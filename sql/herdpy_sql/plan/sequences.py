@@ -28,6 +28,7 @@ from herdpy_sql.plan.names import (
     absent_relation,
     checked_name,
     object_of,
+    place_of,
     refuse_temporary_move,
     taken,
     target_schema,
@@ -126,11 +127,9 @@ def plan(command: ObjectCommand, catalog: Catalog) -> Plan:
 
 
 def _create(command: ObjectCommand, catalog: Catalog) -> Plan:
-    if "TEMPORARY" in command.options:
-        raise SqlError("0A000", "temporary sequences are not supported")
     ((schema, name),) = command.names
     checked_name(name)
-    schema = target_schema(catalog, schema, name)
+    schema = place_of(catalog, schema, name, temporary="TEMPORARY" in command.options)
     given = dict(command.settings)
     if "restart" in given:
         raise SqlError("42601", 'syntax error at or near "RESTART"')

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as changed
 from sqlglot import expressions as exp
 
-from herdpy_sql.catalog import Table
+from herdpy_sql.catalog import Table, is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
@@ -28,7 +28,15 @@ from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.plan.assignment import is_default
 from herdpy_sql.plan.drop import carry_out, drop_objects, gather
-from herdpy_sql.plan.names import absent_relation, checked_name, object_of, target_schema, with_remarks
+from herdpy_sql.plan.names import (
+    absent_relation,
+    checked_name,
+    notice,
+    object_of,
+    place_of,
+    target_schema,
+    with_remarks,
+)
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.rules import bind_check
 from herdpy_sql.plan.scope import name_of, quoted
@@ -473,11 +481,10 @@ def plan(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
 
 
 def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
-    if "TEMPORARY" in command.options:
-        raise SqlError("0A000", "temporary views are not supported")
     assert command.query is not None
-    ((schema, name),) = command.names
-    schema = target_schema(catalog, schema, checked_name(name))
+    ((named, name),) = command.names
+    temporary = "TEMPORARY" in command.options
+    schema = place_of(catalog, named, checked_name(name), temporary=temporary)
     tree = parse(command.query)
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("42601", "syntax error in CREATE VIEW")
@@ -494,13 +501,18 @@ def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
     columns = _columns(query.columns or (), command.columns)
     _write_out_stars(tree, catalog)
     uses = (*_by_id(tree, catalog), *types_by_id(tree, catalog))
+    remarks = []
+    if not is_temporary(schema) and _reads_temporary(uses, catalog):
+        schema = place_of(catalog, named, name, temporary=True)
+        remarks.append(notice(f'view "{name}" will be a temporary view'))
     check = next((option.split()[1] for option in command.options if option.startswith("CHECK")), "")
     definition = ViewDefinition(tree.sql("postgres"), columns, uses, check)
     if check:
         check_option(view_query(CatalogObject(0, schema, name, definition), catalog), catalog)
     there = catalog.relations.get((schema, name))
     if there is None:
-        return DefinePlan(command.name, name, lambda view: _make(view, schema, name, definition))
+        made = DefinePlan(command.name, name, lambda view: _make(view, schema, name, definition))
+        return with_remarks(made, remarks)
     if "OR REPLACE" not in command.options:
         raise duplicate(name)
     if not isinstance(there, CatalogObject) or there.kind != "view":
@@ -509,7 +521,12 @@ def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
     if there.id in uses:
         raise SqlError("42P17", f'infinite recursion detected in rules for relation "{name}"')
     replaced = replace(there, definition=definition)
-    return DefinePlan(command.name, name, lambda view: view.put_object(replaced))
+    return with_remarks(DefinePlan(command.name, name, lambda view: view.put_object(replaced)), remarks)
+
+
+def _reads_temporary(uses: tuple[int, ...], catalog: Catalog) -> bool:
+    found = (catalog.tables.get(number) or catalog.objects.get(number) for number in uses)
+    return any(one is not None and is_temporary(one.schema) for one in found)
 
 
 def _make(view: View, schema: str, name: str, definition: ViewDefinition) -> None:

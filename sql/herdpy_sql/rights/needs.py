@@ -194,7 +194,10 @@ def _of_object(command: ObjectCommand, catalog: Catalog) -> Iterator[Need]:
             there = catalog.find(schema, one)
             if there is not None and isinstance(there, CatalogObject):
                 yield from owner_needs(catalog, there)  # OR REPLACE
-            yield from _creates(catalog, schema, one)
+            if "TEMPORARY" in command.options or schema == "pg_temp":
+                yield Need(DATABASE, "T")
+            else:
+                yield from _creates(catalog, schema, one)
     else:
         yield from _owned(command.names, catalog, drops=name.startswith("DROP"))
         if command.action == "SET SCHEMA":

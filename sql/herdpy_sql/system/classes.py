@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from herdpy_sql.catalog import is_temporary
 from herdpy_sql.objects import SYSTEM, CatalogObject, CommentDefinition
 from herdpy_sql.partition_texts import bound_text
 from herdpy_sql.plan.views import view_text
@@ -209,7 +210,7 @@ def _classes(context: Context) -> Rows:
             schema_oid(context.catalog, table.schema),
             "p" if whole else "r",
             **_owned(context, table),
-            relpersistence="t" if table.schema.startswith("pg_temp_") else "p",
+            relpersistence=_persistence(table.schema),
             relnatts=len(table.visible),
             relchecks=len(table.checks),
             relhasindex=bool(indexes),
@@ -229,14 +230,23 @@ def _classes(context: Context) -> Rows:
                 "I" if whole else "i",
                 relnatts=len(index.parts),
                 relowner=owner,
+                relpersistence=_persistence(table.schema),
                 relispartition=index.is_part,
             )
     for one, _definition in sequences(context.catalog):
-        schema = schema_oid(context.catalog, one.schema)
-        yield _class(one.oid, one.name, schema, "S", relnatts=3, **_owned(context, one))
+        yield _object_class(context, one, "S", 3)
     for one, view in views(context.catalog):
-        schema = schema_oid(context.catalog, one.schema)
-        yield _class(one.oid, one.name, schema, "v", relnatts=len(view.columns), **_owned(context, one))
+        yield _object_class(context, one, "v", len(view.columns))
+
+
+def _object_class(context: Context, one: CatalogObject, kind: str, columns: int) -> dict[str, object]:
+    schema, persistence = schema_oid(context.catalog, one.schema), _persistence(one.schema)
+    owned = _owned(context, one)
+    return _class(one.oid, one.name, schema, kind, relnatts=columns, relpersistence=persistence, **owned)
+
+
+def _persistence(schema: str) -> str:
+    return "t" if is_temporary(schema) else "p"
 
 
 @of_catalog("pg_depend")

@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check site compiled suites ibis dbt regress django bench soak manifests format proto clean
+.PHONY: help demo test check site compiled suites ibis dbt regress django clients bench soak manifests format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -111,6 +111,11 @@ django: $(DJANGO) ## Django's own tests on PostgreSQL and on HerdPy, an app at a
 	@sh tools/install-postgres.sh
 	$(BIN)/python tests/suites/run.py django
 
+clients: $(READY) ## the tests of psycopg and asyncpg on PostgreSQL and on HerdPy
+	@sh tools/install-postgres.sh
+	$(BIN)/python tests/suites/run.py psycopg
+	$(BIN)/python tests/suites/run.py asyncpg
+
 bench: $(READY) $(PEERS)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	$(BIN)/python bench/serving.py
@@ -141,6 +146,8 @@ soak: $(READY) $(OLDER) $(AIRFLOW) $(CHECKS) $(IBIS) $(DBT) $(PEERS) $(DJANGO)  
 	$(BIN)/python tests/dbt/run.py
 	$(BIN)/python tests/suites/run.py regress
 	$(BIN)/python tests/suites/run.py django
+	$(BIN)/python tests/suites/run.py psycopg
+	$(BIN)/python tests/suites/run.py asyncpg
 
 manifests: $(READY) ## render deploy/kubernetes of the chart, and copy conf/ into the chart
 	$(BIN)/python tools/make_manifests.py $$(sh tools/install-kubernetes-tools.sh | tail -n 1)/bin/helm

@@ -11,6 +11,7 @@
     python tests/suites/run.py django --files queries --again    one, with PostgreSQL's last outcomes
     python tests/suites/run.py django --show failed         the last run's failures by cause
     python tests/suites/run.py django --show texts --files queries    one by one, with their errors
+    python tests/suites/run.py psycopg --files test_cursor  the tests of a client: psycopg, asyncpg
 
 A run fails when a count is below what ``counts.txt`` has. `--show` and `--last` run nothing: each run leaves
 what it found in ``out/suites``.
@@ -101,7 +102,12 @@ class Cases:
         return (cases.show if what == "failed" else cases.show_texts)(self.folder, most, names)
 
 
-SUITES: dict[str, Regress | Cases] = {"regress": Regress(), "django": Cases("django")}
+SUITES: dict[str, Regress | Cases] = {
+    "regress": Regress(),
+    "django": Cases("django"),
+    "psycopg": Cases("psycopg"),
+    "asyncpg": Cases("asyncpg"),
+}
 
 
 def by_seed(suite: str, seed: int, some: int) -> list[str]:

@@ -2,16 +2,19 @@
 
 PostgreSQL's regression scripts come from Debian's source package of PostgreSQL 15, by ``apt-get source`` with
 a list of sources of its own, which names the mirror that the machine takes its packages from; nothing of the
-machine's configuration is changed. Django's tests are in its source distribution, which pip fetches.
+machine's configuration is changed. Django's and asyncpg's tests are in their source distributions, which pip
+fetches; psycopg's are in Debian's source package of sid alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 KEPT = Path(sys.prefix) / "suites"
@@ -24,6 +27,7 @@ Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
 _DJANGO = Path(__file__).with_name("requirements-django.txt")
+_ASYNCPG = Path(__file__).with_name("requirements-asyncpg.txt")
 _REGRESS = "src/test/regress/"
 _WANTED = ("sql", "data", "expected", "parallel_schedule")
 
@@ -42,7 +46,7 @@ def regress() -> Path:
 
 def django() -> Path:
     """The folder of Django's source, with its tests."""
-    pinned = next(line for line in _DJANGO.read_text().splitlines() if line.startswith("django=="))
+    pinned = _pinned(_DJANGO, "django")
     folder = KEPT / pinned.replace("==", "-")
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=KEPT) as scratch:
@@ -54,12 +58,51 @@ def django() -> Path:
     return folder
 
 
-def _download(package: str, folder: Path) -> Path:
-    """Let apt fetch a source package; where its archive is."""
+def psycopg() -> Path:
+    """psycopg's sources, with its tests: those that HERDPY_PSYCOPG_SOURCES names, or Debian's."""
+    if given := os.environ.get("HERDPY_PSYCOPG_SOURCES"):
+        return Path(given).resolve()
+    folder = KEPT / "psycopg-sources"
+    if not folder.exists():
+        with _scratch() as scratch:
+            _unpack_all(_download("psycopg3", scratch, codename="sid"), scratch / "unpacked").rename(folder)
+    return folder
+
+
+def asyncpg() -> Path:
+    """A folder with asyncpg's tests alone: what they test is the package that is installed."""
+    pinned = _pinned(_ASYNCPG, "asyncpg")
+    folder = KEPT / pinned.replace("==", "-")
+    if not folder.exists():
+        with _scratch() as scratch:
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "asyncpg"]
+            subprocess.run([*pip, "--dest", scratch, pinned], check=True)
+            unpacked = _unpack_all(scratch / f"{folder.name}.tar.gz", scratch / "unpacked")
+            (scratch / "alone").mkdir()
+            (unpacked / "tests").rename(scratch / "alone" / "tests")
+            (scratch / "alone").rename(folder)
+    return folder
+
+
+def _pinned(requirements: Path, package: str) -> str:
+    """A package with its version, as a file of requirements has it."""
+    return next(line for line in requirements.read_text().splitlines() if line.startswith(f"{package}=="))
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder beside the sources for what is not complete yet."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=KEPT) as scratch:
+        yield Path(scratch)
+
+
+def _download(package: str, folder: Path, codename: str = "") -> Path:
+    """Let apt fetch a source package of the machine's release, or of another; where its archive is."""
     lists, sources = folder / "lists", folder / "debian.sources"
     (lists / "partial").mkdir(parents=True)
-    mirror, codename = _release()
-    sources.write_text(_LIST.format(mirror=mirror, codename=codename))
+    mirror, own = _release()
+    sources.write_text(_LIST.format(mirror=mirror, codename=codename or own))
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": os.devnull,
@@ -88,3 +131,11 @@ def _unpack(archive: Path, folder: Path) -> None:
             _, inside, name = member.name.partition(_REGRESS)
             if inside and name.split("/")[0] in _WANTED:
                 packed.extract(member.replace(name=name), folder, filter="data")
+
+
+def _unpack_all(archive: Path, folder: Path) -> Path:
+    """Take everything out of an archive; its one folder."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    (unpacked,) = folder.iterdir()
+    return unpacked

@@ -39,7 +39,7 @@ class Stage:
             self._scratch.chmod(0o755)
             (self._scratch / "results").mkdir()
             (self._scratch / "results").chmod(0o777)
-            self._postgres = psycopg.conninfo.conninfo_to_dict(opened.enter_context(_postgres()))
+            self._postgres = psycopg.conninfo.conninfo_to_dict(opened.enter_context(postgres()))
             opened.callback(self._close_started)
             self._open = opened.pop_all()
         return self
@@ -126,9 +126,9 @@ class Stage:
 
 
 @contextlib.contextmanager
-def _postgres() -> Iterator[str]:
+def postgres(**settings: str) -> Iterator[str]:
     """A server whose first superuser is called postgres, as HerdPy's is."""
-    for conninfo in run_server():
+    for conninfo in run_server(**settings):
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute("CREATE ROLE renamer SUPERUSER LOGIN")
         with psycopg.connect(conninfo, user="renamer", autocommit=True) as connection:

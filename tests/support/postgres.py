@@ -34,7 +34,7 @@ def find_server() -> Path | None:
     return max(found, key=lambda path: [int(part) for part in path.parts if part.isdigit()], default=None)
 
 
-def run_server() -> Iterator[str]:
+def run_server(**settings: str) -> Iterator[str]:
     """Start a server, yield its connection string, stop it."""
     binaries = find_server()
     if binaries is None:
@@ -44,12 +44,14 @@ def run_server() -> Iterator[str]:
     try:
         if identity is not None:
             os.chown(directory, identity[0], identity[1])
-        yield from _serve(binaries, directory, identity)
+        yield from _serve(binaries, directory, identity, settings)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _serve(binaries: Path, directory: Path, identity: tuple[int, int] | None) -> Iterator[str]:
+def _serve(
+    binaries: Path, directory: Path, identity: tuple[int, int] | None, settings: dict[str, str]
+) -> Iterator[str]:
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", ""), "TZ": "UTC"}
     data = directory / "data"
     subprocess.run(
@@ -69,6 +71,7 @@ def _serve(binaries: Path, directory: Path, identity: tuple[int, int] | None) ->
         "shared_buffers": "16MB",
         "timezone": "UTC",
         "max_connections": "20",
+        **settings,
     }
     arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
     with (directory / "server.log").open("wb") as log:
@@ -82,7 +85,7 @@ def _serve(binaries: Path, directory: Path, identity: tuple[int, int] | None) ->
             **_as_user(identity),
         )
     try:
-        dsn = f"host={directory} user=herdpy dbname=postgres"
+        dsn = f"host={directory} port={options.get('port', 5432)} user=herdpy dbname=postgres"
         _await_ready(server, dsn, directory / "server.log")
         yield dsn
     finally:

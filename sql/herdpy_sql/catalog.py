@@ -32,7 +32,7 @@ from herdpy_sql.objects import (
 )
 from herdpy_sql.partition_bounds import PartitionBound, PartitionKey
 from herdpy_sql.quoting import quote_ident
-from herdpy_sql.types import Base, EnumType, SqlType
+from herdpy_sql.types import ENUM_ARRAYS, Base, EnumType, SqlType, array_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
@@ -52,6 +52,31 @@ def enum_type(
         quote_ident(one.name) if first == one.schema else f"{quote_ident(one.schema)}.{quote_ident(one.name)}"
     )
     return SqlType(Base.ENUM, enum=EnumType(one.id, one.schema, one.name, one.definition.labels, shown))
+
+
+def enum_of_oid(catalog: Catalog, oid: int) -> SqlType | None:
+    """The ENUM, or the arrays of one, with an object id of PostgreSQL's protocol."""
+    is_array = oid >= ENUM_ARRAYS
+    one = catalog.objects.get(oid - (ENUM_ARRAYS if is_array else FIRST_USER_OID))
+    if one is None or one.kind != "enum":
+        return None
+    found = enum_type(one)
+    return array_of(found) if is_array else found
+
+
+def enums_of_now(types: Sequence[SqlType | None], catalog: Catalog) -> tuple[SqlType | None, ...]:
+    """Types that were found in an earlier catalog, ENUMs with the labels that they have in this one.
+
+    SqlError 42704 for an ENUM that is gone.
+    """
+    return tuple([one if one is None or one.enum is None else _of_now(one, catalog) for one in types])
+
+
+def _of_now(one: SqlType, catalog: Catalog) -> SqlType:
+    found = enum_of_oid(catalog, one.oid)
+    if found is None:
+        raise SqlError("42704", f"type with OID {one.oid} does not exist")
+    return found
 
 
 def enum_names(objects: Mapping[int, CatalogObject]) -> Set[tuple[str, str]]:

@@ -157,7 +157,8 @@ _ALL_FIELDS, _ALL_DIGITS = 0x7FFF, 0xFFFF
 
 _FIRST_USER_OID = 16384
 
-_ENUM_ARRAYS = 1 << 30
+ENUM_ARRAYS = 1 << 30
+"""Object ids from here on are those of arrays of ENUMs."""
 _DECIMAL64_DIGITS = 18
 _DECIMAL128_DIGITS = 38
 
@@ -247,7 +248,7 @@ class SqlType:
     def oid(self) -> int:
         """PostgreSQL's object id of the type."""
         if self.enum is not None:  # the array's is one that no object has: ids are never negative
-            return self.enum.oid if self.element is None else _ENUM_ARRAYS + self.enum.id
+            return self.enum.oid if self.element is None else ENUM_ARRAYS + self.enum.id
         found = FACTS[self.base].oid if self.element is None else FACTS[self.element].array_oid
         assert found is not None
         return found

@@ -39,7 +39,7 @@ from herdpy_server.sessions.plans import Prepared, PreparedStatement
 from herdpy_server.sessions.request_ids import without_name
 from herdpy_server.sessions.settings import MODES
 from herdpy_server.tablespace.cluster import LeaderPlace
-from herdpy_server.wire import type_of_oid
+from herdpy_server.wire import declared_types
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.as_of import may_read_past
 from herdpy_sql.plan import Execute, Fetch
@@ -402,7 +402,7 @@ class SessionForwarder:
         session, body = self._session, self._texts[name]
         _name, sql, oids = frontend.parse(body, 0, len(body))
         if not may_read_past(sql):
-            session.parse(name, sql, tuple([type_of_oid(oid) for oid in oids]) if oids else ())
+            session.parse(name, sql, declared_types(oids, session.catalog) if oids else ())
             self._conversation.bound[name] = ClientStatement(name, session.prepared[name], oids)
 
     # A request.

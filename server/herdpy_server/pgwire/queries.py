@@ -47,7 +47,7 @@ from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.request_ids import name_of
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.row_steps import RowRead, row_write
-from herdpy_server.wire import type_of_oid
+from herdpy_server.wire import declared_types
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import PointSelect
 from herdpy_sql.parse.as_of import may_read_past
@@ -222,7 +222,7 @@ async def _parse_later(conversation: Conversation, name: str, sql: str, oids: tu
 def _parse(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:
     session = conversation.session
     conversation.bound.pop(name, None)
-    session.parse(name, sql, tuple([type_of_oid(oid) for oid in oids]) if oids else ())
+    session.parse(name, sql, declared_types(oids, session.catalog) if oids else ())
     statement = session.prepared[name]
     bound = conversation.bound
     if name:

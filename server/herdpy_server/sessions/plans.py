@@ -27,7 +27,7 @@ from herdpy_server.sessions.column_inserts import columns_of
 from herdpy_server.sessions.time_slices import LIMITED, STEPPED, is_limited, is_sliced
 from herdpy_server.tablespace import now_us
 from herdpy_server.tracing.traceparent import without_traceparent
-from herdpy_sql.catalog import Catalog
+from herdpy_sql.catalog import Catalog, enums_of_now
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.query import PointSelect
@@ -263,7 +263,9 @@ class Prepared:
     def _make(self, catalog: Catalog, engine: Engine) -> ReadyPlan:
         before = self.ready
         known = None if before is None or engine != before.engine else before.plan.moved(catalog)
-        plan = known or prepare(self.statement, catalog, engine=engine, param_types=self._declared)
+        plan = known or prepare(
+            self.statement, catalog, engine=engine, param_types=enums_of_now(self._declared, catalog)
+        )
         self._converters = tuple(input_converter(t) for t in plan.param_types)
         self.ready = ready = ReadyPlan(plan, catalog, engine)
         self._cache.planned(self, catalog)

@@ -8,20 +8,21 @@ Below the front ends (``pgwire``) and COPY's binary format; knows nothing of ses
     DataRowForm(types, formats, zone)                       makes DataRow messages of Arrow batches
     row_bodies(arrays, types, formats, zone) -> their bodies as an Arrow array
     copy_data_messages(pieces) -> CopyData messages
-    type_of_oid(oid), parameter_decoder(oid, type, binary, zone)     what clients send as parameters
+    declared_types(oids, catalog), parameter_decoder(oid, type, binary, zone)     what clients send as parameters
 
 NULL is the message's business: no decoder is called for it and no encoder is given None.
 """
 
 from herdpy_server.wire.columns import DataRowForm, copy_data_messages, row_bodies
 from herdpy_server.wire.formats import decoder, encoder
-from herdpy_server.wire.parameters import parameter_decoder, type_of_oid
+from herdpy_server.wire.parameters import declared_types, parameter_decoder, type_of_oid
 from herdpy_server.wire.rows import answer_encoder, rows_encoder
 
 __all__ = [
     "DataRowForm",
     "answer_encoder",
     "copy_data_messages",
+    "declared_types",
     "decoder",
     "encoder",
     "parameter_decoder",

@@ -6,11 +6,12 @@ or texts as parameters; types that are not ours are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from herdpy_server.wire.formats import decoder
 from herdpy_sql import types as t
+from herdpy_sql.catalog import Catalog, enum_of_oid
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system.types import by_oid
 from herdpy_sql.types import Base, SqlType
@@ -47,6 +48,14 @@ def type_of_oid(oid: int) -> SqlType | None:
     if name is not None:
         raise SqlError("0A000", f"parameters of type {name} are not supported")
     raise SqlError("42704", f"type with OID {oid} does not exist")
+
+
+def declared_types(oids: Sequence[int], catalog: Catalog) -> tuple[SqlType | None, ...]:
+    """The types of parameters declared with these object ids; those of ENUMs are the catalog's.
+
+    SqlError as :func:`type_of_oid` raises it.
+    """
+    return tuple([enum_of_oid(catalog, oid) or type_of_oid(oid) for oid in oids])
 
 
 def parameter_decoder(oid: int, sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Bytes], Any]:

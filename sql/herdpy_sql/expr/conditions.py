@@ -107,13 +107,14 @@ def _parameter(binder: ExprBinder, arg: n.Expr, node: exp.Expression) -> n.Expr 
     if param.type.base is Base.UNKNOWN:
         if element is None and arg.type.base is Base.UNKNOWN:
             return None
-        param = binder.params.fix(param, array_of((element or arg.type).base))
+        of = element or arg.type
+        param = binder.params.fix(param, array_of(of if of.enum is not None else of.base))
     held = param.type.element
     if held is None:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     if element is not None and not _wider(held, element.base):
         return None
-    one = n.Elements(SqlType(held), param.number)
+    one = n.Elements(SqlType(held, enum=param.type.enum), param.number)
     if arg.type.base is Base.UNKNOWN:
         arg = coerce(arg, one.type, "implicit", binder.params)
     found = compare("=", arg, one, binder.params)

@@ -38,7 +38,7 @@ from herdpy_sql.system.definitions import Relating, indexes_of, table_oid
 from herdpy_sql.system.ownership import owned_relation
 from herdpy_sql.system.types import by_oid, own_type, type_oid
 from herdpy_sql.system_relations import relations
-from herdpy_sql.types import BIGINT, INTEGER, SMALLINT, VECTOR, Base, array_of
+from herdpy_sql.types import BIGINT, ENUM_ARRAYS, INTEGER, SMALLINT, VECTOR, Base, array_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -282,8 +282,6 @@ def _view_dependencies(context: Context) -> Rows:
 
 _CALL = re.compile(r"([a-z_]\w*)\(")
 _MODIFIERS = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
-_ENUM_ARRAYS = 1 << 30
-"""Object ids from here on are those of arrays of ENUMs."""
 
 
 def _modifier(shown: str) -> int:
@@ -298,7 +296,7 @@ def _modifier(shown: str) -> int:
 
 def _own_type(type_id: int) -> Mapping[str, Any]:
     """How values of a type are kept that is not PostgreSQL's own: of an ENUM, or of any length."""
-    is_array = type_id in (array_of(VECTOR).oid, 0) or type_id >= _ENUM_ARRAYS
+    is_array = type_id in (array_of(VECTOR).oid, 0) or type_id >= ENUM_ARRAYS
     if is_array or type_id == VECTOR.oid:
         return {**by_oid()[1009], "typcategory": "A" if is_array else "U", "typcollation": 0}
     return {**by_oid()[23], "typcategory": "E"}

@@ -1,4 +1,4 @@
-"""ENUMs and their arrays as parameters that clients declare by object id, in both formats, as in PostgreSQL."""
+"""ENUMs and arrays of them as parameters, declared by object id, in both formats, as in PostgreSQL."""
 
 from __future__ import annotations
 

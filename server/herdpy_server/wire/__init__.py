@@ -8,7 +8,7 @@ Below the front ends (``pgwire``) and COPY's binary format; knows nothing of ses
     DataRowForm(types, formats, zone)                       makes DataRow messages of Arrow batches
     row_bodies(arrays, types, formats, zone) -> their bodies as an Arrow array
     copy_data_messages(pieces) -> CopyData messages
-    declared_types(oids, catalog), parameter_decoder(oid, type, binary, zone)     what clients send as parameters
+    declared_types(oids, catalog), parameter_decoder(oid, type, binary, zone)   what clients send
 
 NULL is the message's business: no decoder is called for it and no encoder is given None.
 """

@@ -20,6 +20,10 @@ CATALOG_TYPES = {
     facts.catalog_name or base.value: SqlType(base) for base, facts in FACTS.items() if facts.oid
 }
 """By their names in pg_type."""
+_CATALOG = CATALOG_TYPES | {
+    f"_{name}": t.array_of(one) for name, one in CATALOG_TYPES.items() if FACTS[one.base].array_oid
+}
+"""The same with arrays, whose names begin with ``_``."""
 _DOMAINS = {
     "sql_identifier": t.NAME, "character_data": t.VARCHAR, "yes_or_no": SqlType(Base.VARCHAR, 3),
     "cardinal_number": t.INTEGER, "time_stamp": t.TIMESTAMPTZ,
@@ -78,11 +82,11 @@ def builtin(node: exp.DataType | exp.ObjectIdentifier) -> SqlType | None:
     if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier):
         if kind.this.name == "information_schema":
             return _DOMAINS.get(kind.expression.name)
-        return CATALOG_TYPES.get(kind.expression.name) if kind.this.name == "pg_catalog" else None
+        return _CATALOG.get(kind.expression.name) if kind.this.name == "pg_catalog" else None
     if not isinstance(kind, exp.Identifier):
         return None
     name = kind.name if kind.args.get("quoted") else kind.name.lower()
-    return _PLAIN.get(name) or CATALOG_TYPES.get(name)
+    return _PLAIN.get(name) or _CATALOG.get(name)
 
 
 def modifiers_of(node: exp.DataType) -> list[int]:

@@ -17,8 +17,10 @@ from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import letter_case, to_text
+from herdpy_sql.values.reg_types import reg_value
 
 _TEXTS = array_of(Base.TEXT)
+_REGTYPE = SqlType(Base.REGTYPE)
 _SPECIFIER = re.compile(r"%(?:(\d+)\$)?(-)?(\d+|\*(?:(\d+)\$)?)?([sIL%]|.|\Z)", re.DOTALL)
 
 
@@ -278,9 +280,14 @@ def _unistr(text: str) -> str:
         raise SqlError("42601", "invalid Unicode surrogate pair") from error
 
 
+def _typeof(found: Resolved, _: object) -> str:
+    """The type of an argument as a REGTYPE."""
+    return reg_value(found.args[0].oid, found.args[0].name)
+
+
 add("unistr", (TEXT,), TEXT, _unistr)
 add("normalize", (TEXT,), TEXT, lambda text: unicodedata.normalize("NFC", text))
-add("pg_typeof", (Poly.ANY,), TEXT, lambda found, _: found.args[0].name, strict=False, typed=True)
+add("pg_typeof", (Poly.ANY,), _REGTYPE, _typeof, strict=False, typed=True)
 add("num_nulls", (), INTEGER, lambda *v: sum(one is None for one in v), rest=Poly.ANY, strict=False)
 add("num_nonnulls", (), INTEGER, lambda *v: sum(one is not None for one in v), rest=Poly.ANY, strict=False)
 

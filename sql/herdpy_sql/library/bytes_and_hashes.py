@@ -1,4 +1,5 @@
-"""encode and decode, digests, bits and bytes of BYTEA; hashtext, by which programs make numbers of names.
+"""encode and decode, digests (pgcrypto's, too), bits and bytes of BYTEA; hashtext, by which programs make
+numbers of names.
 
 Source of hashtext: Bob Jenkins' lookup3 as PostgreSQL 15 has it, src/common/hashfn.c, hash_bytes.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import struct
 from collections.abc import Callable
 
@@ -60,6 +62,28 @@ def _md5(data: bytes) -> str:
 
 for _name in ("sha224", "sha256", "sha384", "sha512"):
     add(_name, (BYTEA,), BYTEA, lambda data, name=_name: hashlib.new(name, data).digest())
+_DIGESTS = frozenset({"md5", "sha1", "sha224", "sha256", "sha384", "sha512"})
+
+
+def _algorithm(name: str) -> str:
+    found = name.lower()
+    if found not in _DIGESTS:
+        raise SqlError("22023", f'Cannot use "{name}": No such hash algorithm')
+    return found
+
+
+def _digest(data: bytes, name: str) -> bytes:
+    return hashlib.new(_algorithm(name), data, usedforsecurity=False).digest()
+
+
+def _hmac(data: bytes, key: bytes, name: str) -> bytes:
+    return hmac.digest(key, data, _algorithm(name))
+
+
+add("digest", (BYTEA, TEXT), BYTEA, _digest)
+add("digest", (TEXT, TEXT), BYTEA, lambda text, name: _digest(text.encode(), name))
+add("hmac", (BYTEA, BYTEA, TEXT), BYTEA, _hmac)
+add("hmac", (TEXT, TEXT, TEXT), BYTEA, lambda text, key, name: _hmac(text.encode(), key.encode(), name))
 add("bit_count", (BYTEA,), BIGINT, lambda data: int.from_bytes(data).bit_count())
 add("md5", (TEXT,), TEXT, lambda text: _md5(text.encode()), duck="md5({0})")
 add("md5", (BYTEA,), TEXT, _md5)

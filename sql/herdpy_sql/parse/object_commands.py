@@ -1,4 +1,4 @@
-"""CREATE, ALTER, DROP of SEQUENCE, SCHEMA, VIEW, TYPE and TABLESPACE, and COMMENT ON: beside ``commands``.
+"""CREATE, ALTER, DROP of SEQUENCE, SCHEMA, VIEW, TYPE, TABLESPACE, EXTENSION, COMMENT ON: above ``commands``.
 
 The words are PostgreSQL's; a tablespace's options are ours. What comes out has its values checked one by
 one; whether they fit together, and what they name is there, is the planner's and the session's to judge.
@@ -20,7 +20,7 @@ from herdpy_sql.quoting import quote_ident
 
 OBJECT_COMMANDS = re.compile(
     r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL)\s+)?(?:TEMP(?:ORARY)?\s+)?(?:RECURSIVE\s+)?"
-    r"(?:SEQUENCE|SCHEMA|VIEW)\b|COMMENT\s+ON\b",
+    r"(?:SEQUENCE|SCHEMA|VIEW)\b|COMMENT\s+ON\b|(?:CREATE|DROP)\s+EXTENSION\b",
     re.IGNORECASE,
 )
 """What :func:`parse_object_command` knows begins so."""
@@ -81,12 +81,26 @@ def parse_object_command(statement: Statement) -> ObjectCommand:
         elif statement.keyword == "ALTER":
             command = _alter(cursor, kind)
         else:
-            command = {"SEQUENCE": _create_sequence, "SCHEMA": _create_schema, "VIEW": _create_view}[kind](
-                cursor, options
-            )
+            command = _CREATED[kind](cursor, options)
     if command.query is None:
         cursor.done()
     return command
+
+
+def _create_extension(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
+    """CREATE EXTENSION; of its options PostgreSQL, too, makes nothing where the extension is there."""
+    if options:
+        raise cursor.fail()
+    if cursor.accept("IF", "NOT", "EXISTS"):
+        options.append("IF NOT EXISTS")
+    name = cursor.name()
+    cursor.accept("WITH")
+    while cursor.peek():
+        if cursor.accept("SCHEMA") or cursor.accept("VERSION"):
+            cursor.at += 1
+        elif not cursor.accept("CASCADE"):
+            raise cursor.fail()
+    return ObjectCommand("CREATE EXTENSION", options=tuple(options), names=((None, name),))
 
 
 def _words_before(cursor: TokenCursor) -> list[str]:
@@ -593,3 +607,11 @@ _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {
     "snapshot_history": ("snapshot_history_s", _duration),
 }
 """The options: the name under which each goes on, and how its text is read."""
+
+
+_CREATED: dict[str, Callable[[TokenCursor, list[str]], ObjectCommand]] = {
+    "SEQUENCE": _create_sequence,
+    "SCHEMA": _create_schema,
+    "VIEW": _create_view,
+    "EXTENSION": _create_extension,
+}

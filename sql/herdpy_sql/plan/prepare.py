@@ -37,6 +37,7 @@ from herdpy_sql.plan.commands import Explain, command_plan, request_plan, vacuum
 from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
+from herdpy_sql.plan.extensions import plan_extension
 from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.own import Refusal
@@ -245,6 +246,8 @@ def _object_plan(command: ObjectCommand, catalog: Catalog, settings: PlanSetting
     kind = command.name.split()[-1]
     if kind == "SEQUENCE":
         return sequences.plan(command, catalog)
+    if kind == "EXTENSION":
+        return plan_extension(command)
     if kind == "SCHEMA":
         return objects.plan_schema(command, catalog)
     if kind == "VIEW":

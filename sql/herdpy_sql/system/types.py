@@ -1,7 +1,7 @@
 """PostgreSQL's types as pg_type shows them, their names for people, and what a name means.
 
 First the types that are PostgreSQL's own; then those of a catalog, ENUMs and VECTOR; then the rows of
-pg_type, pg_enum, and of pg_am, pg_collation and pg_language, which never change.
+pg_type, pg_enum, and of pg_am, pg_collation, pg_extension and pg_language, which never change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql import types as t
+from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.objects import EnumDefinition
+from herdpy_sql.plan.extensions import BUILT_IN
 from herdpy_sql.plan.type_names import type_along
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system.contents import (
@@ -320,6 +322,21 @@ def _collations(context: Context) -> Rows:
             "collprovider": provider, "collisdeterministic": True, "collencoding": -1,
             "collcollate": locale, "collctype": locale,
         }  # fmt: skip
+
+
+@of_catalog("pg_extension")
+@rows_of("pg_catalog", "pg_extension")
+def _extensions(context: Context) -> Rows:
+    for number, (name, version) in enumerate(BUILT_IN.items()):
+        yield {
+            "oid": _FIRST_EXTENSION + number, "extname": name, "extowner": OWNER_OID,
+            "extnamespace": schema_oid(context.catalog, PUBLIC), "extrelocatable": True,
+            "extversion": version, "extconfig": None, "extcondition": None,
+        }  # fmt: skip
+
+
+_FIRST_EXTENSION = 13_001
+"""Object ids below those of users, which nothing else has."""
 
 
 @of_catalog("pg_language")

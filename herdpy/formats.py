@@ -22,7 +22,7 @@ PARTITIONS_LEVEL = 2
 TIME_PRECISION_LEVEL = 2
 """From here on columns may be TIMESTAMP(3) and the like; an older version would not round what it writes."""
 TYPES_LEVEL = 2
-"""From here on columns may be of INET, CIDR and MACADDR8."""
+"""From here on columns may be of INET, CIDR, MACADDR8, BIT and BIT VARYING."""
 DEFERRABLE_UNIQUE_LEVEL = 2
 """From here on PRIMARY KEY and UNIQUE may be DEFERRABLE; an older version would not hold them."""
 NOTIFY_LEVEL = 2

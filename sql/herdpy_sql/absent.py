@@ -47,7 +47,6 @@ _FUNCTIONS = {
         lo_close lo_creat lo_create lo_export lo_from_bytea lo_get lo_import lo_lseek lo_lseek64
         lo_open lo_put lo_tell lo_tell64 lo_truncate lo_truncate64 lo_unlink loread lowrite
     """,
-    "bit strings": "bit get_bit set_bit varbit",
     "replication": """
         pg_copy_logical_replication_slot pg_copy_physical_replication_slot
         pg_create_logical_replication_slot pg_create_physical_replication_slot
@@ -103,7 +102,6 @@ _TYPES = {
     "geometric types": "box circle line lseg path point polygon",
     "XML": "xml",
     "SQL/JSON path": "jsonpath",
-    "bit strings": "bit varbit",
     "": """
         aclitem cid money pg_brin_bloom_summary pg_brin_minmax_multi_summary pg_dependencies pg_lsn
         pg_mcv_list pg_ndistinct pg_node_tree pg_snapshot refcursor regcollation
@@ -146,5 +144,5 @@ def absent_type(written: str) -> SqlError | None:
     assert name is not None
     if name.group() not in TYPES:
         return None
-    shown = {"timetz": "time with time zone", "varbit": "bit varying"}.get(written, written)
+    shown = {"timetz": "time with time zone"}.get(written, written)
     return _refused(TYPES[name.group()], f"type {shown}")

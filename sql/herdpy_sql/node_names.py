@@ -15,8 +15,6 @@ from herdpy_sql.absent import absent_function, absent_operator
 from herdpy_sql.errors import SqlError
 
 NODES: dict[type[exp.Expr], str] = {
-    exp.BitString: "bit strings (B'...')",
-    exp.HexString: "bit strings (X'...')",
     exp.ByteString: "bit strings (B'...')",
     exp.National: "national character strings (N'...')",
     exp.CurrentTime: "type time with time zone (current_time)",
@@ -83,10 +81,8 @@ OPERATORS: dict[type[exp.Expr], str] = {
     exp.JSONBPathExists: "@?",
     exp.Adjacent: "-|-",
     exp.ExtendsLeft: "&<",
-    exp.ExtendsRight: "<<=",
-    exp.Glob: ">>=",
 }
-"""The operators that have classes of their own."""
+"""The operators that have classes of their own, and that HerdPy has not."""
 
 CLAUSES: dict[tuple[type[exp.Expr], str], str] = {
     (exp.UniqueColumnConstraint, "nulls"): "UNIQUE NULLS NOT DISTINCT",

@@ -39,6 +39,8 @@ class Base(enum.Enum):
     MACADDR8 = "macaddr8"
     INET = "inet"
     CIDR = "cidr"
+    BIT = "bit"
+    VARBIT = "bit varying"
     JSON = "json"
     INTERVAL = "interval"
     ARRAY = "array"
@@ -112,6 +114,8 @@ FACTS = {
     Base.MACADDR8: TypeFacts(Kind.TEXT, 774, 775, "U", words=("macaddr8",), size=8),
     Base.INET: TypeFacts(Kind.BYTES, 869, 1041, "I", words=("INET", "inet"), preferred=True),
     Base.CIDR: TypeFacts(Kind.BYTES, 650, 651, "I", words=("cidr",)),
+    Base.BIT: TypeFacts(Kind.TEXT, 1560, 1561, "V", words=("BIT",)),
+    Base.VARBIT: TypeFacts(Kind.TEXT, 1562, 1563, "V", "varbit", ("MEDIUMBLOB",), preferred=True),
     Base.JSON: TypeFacts(Kind.JSON, 114, 199, "U", words=("JSON",), comparable=False),
     Base.JSONB: TypeFacts(Kind.JSONB, 3802, 3807, "U", words=("JSONB",)),
     Base.VECTOR: TypeFacts(Kind.VECTOR, 16300, 16301, "U", words=("VECTOR",)),  # an extension's; fixed here
@@ -142,8 +146,10 @@ FACTS = {
 
 OPAQUE = frozenset({Base.INET, Base.CIDR})
 """Types whose datums are made to sort: users get their values as text where they get Arrow columns."""
-LATER_TYPES = (Base.MACADDR8, Base.INET, Base.CIDR)
+LATER_TYPES = (Base.MACADDR8, Base.INET, Base.CIDR, Base.BIT, Base.VARBIT)
 """Types that version 0.1 does not have."""
+BITS = frozenset({Base.BIT, Base.VARBIT})
+"""Types of bit strings."""
 MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 """Types whose seconds may have a precision."""
 INTERVAL_FIELDS = {
@@ -194,8 +200,9 @@ class SqlType:
 
     Attributes:
         base: the type without modifiers.
-        length: characters, for VARCHAR(n) and CHAR(n); dimensions, for VECTOR(n); None without a limit. Of an
-            INTERVAL with fields PostgreSQL's mask of them (:data:`INTERVAL_FIELDS`).
+        length: characters, for VARCHAR(n) and CHAR(n); bits, for BIT(n) and BIT VARYING(n); dimensions, for
+            VECTOR(n); None without a limit. Of an INTERVAL with fields PostgreSQL's mask of them
+            (:data:`INTERVAL_FIELDS`).
         precision, scale: for NUMERIC(p, s); None for a NUMERIC of any precision and scale. Of times and
             INTERVAL the precision is how many digits their seconds have after the point.
         element: what an ARRAY is of; the modifiers are its elements'.
@@ -275,6 +282,8 @@ class SqlType:
             return ((self.precision << 16) | (self.scale or 0)) + 4
         if Base.VECTOR in (self.base, self.element):
             return self.length or -1
+        if (self.element or self.base) in BITS:
+            return -1 if self.length is None else self.length
         return -1 if self.length is None else self.length + 4
 
     @property
@@ -393,6 +402,8 @@ MACADDR = SqlType(Base.MACADDR)
 MACADDR8 = SqlType(Base.MACADDR8)
 INET = SqlType(Base.INET)
 CIDR = SqlType(Base.CIDR)
+BIT = SqlType(Base.BIT)
+VARBIT = SqlType(Base.VARBIT)
 JSON = SqlType(Base.JSON)
 INTERVAL = SqlType(Base.INTERVAL)
 JSONB = SqlType(Base.JSONB)

@@ -21,6 +21,8 @@ _SAMPLES = {
     Base.MACADDR: "0" * 12,
     Base.MACADDR8: "0" * 16,
     Base.INET: "::1/64",
+    Base.BIT: "101",
+    Base.VARBIT: "110011010",
     Base.VECTOR: "[1,2]",
 }
 _OF_PG_TYPE = [base for base, facts in FACTS.items() if facts.oid and base not in {Base.UNKNOWN, Base.VECTOR}]

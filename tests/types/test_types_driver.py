@@ -34,6 +34,8 @@ VALUES: dict[str, tuple[str, Any]] = {
     "network": ("cidr", ip_network("10.1.0.0/16")),
     "addresses": ("inet[]", [ip_address("::1"), None, ip_interface("10.0.0.7/24")]),
     "networks": ("cidr[]", [ip_network("::/0"), None]),
+    "bits": ("bit(3)", "101"),
+    "more_bits": ("varbit[]", ["101", None, ""]),
     "days": ("date[]", [dt.date(2024, 2, 29)]),
     "moments": ("timestamptz[]", [dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)]),
     "mood": ("mood", "ok"),

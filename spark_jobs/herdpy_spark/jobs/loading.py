@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy_spark.jobs.exporting.rows import TIMES, quoted
 from herdpy_spark.jobs.job import JobError, UsageError
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import OPAQUE, Base
+from herdpy_sql.types import BITS, OPAQUE, Base
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -163,7 +163,17 @@ class LoadSource:
 
 
 _READ_AS_TEXT = frozenset(
-    {Base.ARRAY, Base.ENUM, Base.INTERVAL, Base.JSONB, Base.MACADDR, Base.MACADDR8, Base.VECTOR, *OPAQUE}
+    {
+        Base.ARRAY,
+        Base.ENUM,
+        Base.INTERVAL,
+        Base.JSONB,
+        Base.MACADDR,
+        Base.MACADDR8,
+        Base.VECTOR,
+        *BITS,
+        *OPAQUE,
+    }
 )
 _LISTS = frozenset({Base.ARRAY, Base.VECTOR})
 REASON = "__reason"

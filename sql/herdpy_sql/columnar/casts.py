@@ -37,6 +37,7 @@ from herdpy_sql.expr.casts import VECTOR_ELEMENTS, castable
 from herdpy_sql.library import Resolved, reshaped, resolve
 from herdpy_sql.types import (
     BIGINT,
+    BITS,
     DOUBLE,
     NUMERIC,
     OID,
@@ -210,6 +211,10 @@ def limit_length(x: Typed, target: SqlType) -> Typed:
     return retyped(x, f"left({x.sql}, {target.length})", target)
 
 
+_WITH_LENGTHS = frozenset({Base.VECTOR, *BITS})
+"""Types of LIBRARY_TYPES whose values a cast to another length changes or refuses."""
+
+
 def cast(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)``; SqlError 42846 when PostgreSQL has no such cast."""
     _check(full_type(x), target)
@@ -219,7 +224,7 @@ def cast(emission: Emission, x: Typed, target: SqlType) -> Typed:
     if wanted in STRINGS:
         return limit_length(as_text(emission, x), target)
     if x.array or wanted in LIBRARY_TYPES or source in LIBRARY_TYPES or Base.INTERVAL in (source, wanted):
-        if not x.array and source is wanted and target.plain == x.type.plain and wanted is not Base.VECTOR:
+        if not x.array and source is wanted and target.plain == x.type.plain and wanted not in _WITH_LENGTHS:
             return x
         return library_cast(emission, x, target)
     if source in STRINGS:

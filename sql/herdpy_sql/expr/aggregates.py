@@ -22,7 +22,7 @@ from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.resolve import can_coerce, no_function
 from herdpy_sql.expr.rows import row_document, row_value
 from herdpy_sql.expr.syntax import AGGREGATE_CLASSES, ORDERED_SET_CLASSES, WINDOW_CLASSES, is_row
-from herdpy_sql.types import FACTS, Base, SqlType, array_of, need_equality, need_ordering
+from herdpy_sql.types import BITS, FACTS, Base, SqlType, array_of, need_equality, need_ordering
 
 if TYPE_CHECKING:
     from herdpy_sql.expr.binder import ExprBinder, Handler
@@ -32,12 +32,12 @@ _EXACT = _INTEGERS | {Base.NUMERIC}
 _TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 _ORDERED = _EXACT | _TEXTS | {
     Base.REAL, Base.DOUBLE, Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.ENUM,
-    Base.INET, Base.CIDR, Base.MACADDR, Base.MACADDR8,
+    Base.INET, Base.CIDR, Base.MACADDR, Base.MACADDR8, *BITS,
 }  # fmt: skip
 """Types whose datums are ordered, as Python has it, as SQL orders them."""
 _HASHED = _ORDERED - {Base.REAL, Base.DOUBLE}
 """Types whose datums are equal, as Python has it, where SQL has them equal."""
-_WITHOUT_EXTREMES = frozenset({"B", "U"})
+_WITHOUT_EXTREMES = frozenset({"B", "U", "V"})
 """Categories of types that PostgreSQL has no min() and max() for."""
 
 Fitted = tuple[list[n.Expr], SqlType]
@@ -115,6 +115,8 @@ def _taking(*types: SqlType, result: SqlType) -> Fit:
 
 
 def _bits(args: list[n.Expr], params: Params) -> Fitted | None:
+    if len(args) == 1 and args[0].type.base is Base.BIT:
+        raise SqlError("0A000", "bit_and, bit_or and bit_xor of bit are not supported")
     return (args, args[0].type) if len(args) == 1 and args[0].type.base in _INTEGERS else None
 
 

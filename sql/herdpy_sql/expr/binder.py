@@ -28,7 +28,8 @@ from herdpy_sql.expr.syntax import bare, identifier, interval_words
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.misspellings import missing_relation
 from herdpy_sql.node_names import refusal
-from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
+from herdpy_sql.types import BIT, BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
+from herdpy_sql.values.bits import bits_of_hexadecimal, parse_bits
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
@@ -121,6 +122,12 @@ class ExprBinder:
         if node.is_string:
             return n.Const(UNKNOWN, check_text(node.this))
         return number(node.this)
+
+    def bits(self, node: exp.BitString) -> n.Expr:
+        return n.Const(BIT, parse_bits(str(node.this)))
+
+    def hexadecimal_bits(self, node: exp.HexString) -> n.Expr:
+        return n.Const(BIT, bits_of_hexadecimal(str(node.this)))
 
     def text(self, node: exp.Expression) -> n.Expr:
         return n.Const(UNKNOWN, check_text(str(node.this)))
@@ -284,6 +291,8 @@ LEAVES_AND_OPERATORS: dict[type, Handler] = {
     exp.Cast: ExprBinder.cast,
     exp.Neg: ExprBinder.minus,
     exp.BitwiseNot: ExprBinder.invert,
+    exp.BitString: ExprBinder.bits,
+    exp.HexString: ExprBinder.hexadecimal_bits,
     exp.Collate: ExprBinder.collate,
     **dict.fromkeys(_ARITHMETIC, ExprBinder.arithmetic),
 }

@@ -26,8 +26,9 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
 from herdpy_sql.expr.integers import out_of_range
 from herdpy_sql.expr.nodes import Function
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import BITS, Base, SqlType
 from herdpy_sql.values import from_text, to_text
+from herdpy_sql.values.bits import bits_of_number, fit_bits, limit_bits, number_of_bits
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.inets import as_network, cidr_text
 from herdpy_sql.values.integers import INTEGER_RANGES
@@ -92,6 +93,11 @@ _declare("implicit", B.CIDR, B.INET)
 _declare("assignment", B.INET, B.CIDR)
 _declare("implicit", B.MACADDR, B.MACADDR8)
 _declare("implicit", B.MACADDR8, B.MACADDR)
+_declare("implicit", B.BIT, B.VARBIT)
+_declare("implicit", B.VARBIT, B.BIT)
+_declare("explicit", B.BIT, B.INTEGER, B.BIGINT)
+_declare("explicit", B.INTEGER, B.BIT)
+_declare("explicit", B.BIGINT, B.BIT)
 for _source in STRINGS:
     _declare("implicit", _source, *(STRINGS - {_source}))
     _declare("implicit", _source, B.NAME, B.REGCLASS)
@@ -165,6 +171,8 @@ def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any],
         return lambda value: fit_vector(value, target)
     if base is B.CHAR and (source.base is not B.CHAR or source.length != target.length):
         return lambda value: (cut_text if explicit else limit_text)(value, target)
+    if base in BITS and target.length is not None and source != target and source.base not in INTEGERS:
+        return lambda value: (fit_bits if explicit else limit_bits)(value, target)
     if base is B.VARCHAR and target.length is not None and source != target:
         return lambda value: (cut_text if explicit else limit_text)(value, target)
     if base is B.NUMERIC and target.precision is not None and source != target:
@@ -208,6 +216,12 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
         return _from_jsonb(b), False
     if a in _CATALOG_TYPES or b in _CATALOG_TYPES:
         return _between_ids(a, b), False
+    if b in BITS:
+        width = 64 if a is B.BIGINT else 32
+        return None if a in BITS else (lambda value: bits_of_number(value, target.length, width)), False
+    if a is B.BIT:
+        width = 64 if b is B.BIGINT else 32
+        return (lambda value: number_of_bits(value, width, b.value)), False
     if b in INTEGERS:
         return _to_integer(a, b), False
     if b is B.NUMERIC:

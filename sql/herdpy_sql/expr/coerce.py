@@ -12,7 +12,7 @@ from herdpy_sql.expr.casts import STRINGS, VECTOR_ELEMENTS, cast_function, casta
 from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import Cast, Const, Expr, Param
 from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
+from herdpy_sql.types import BITS, TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.reg_types import REG_TYPES
@@ -169,6 +169,8 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
         return Cast(target, Const(TEXT, text), function)
     if context == "explicit" and target.base in STRINGS:
         return Const(TEXT, check_text(text))
+    if context == "explicit" and (target.element or target.base) in BITS:
+        target = target.plain  # their number is the cast's business
     value = from_text(target)(text)
     if target.base is Base.ARRAY:
         target = with_dimensions(target, len(sizes_of(value)) or target.dimensions)

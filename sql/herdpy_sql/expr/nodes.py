@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BOOLEAN, Base, SqlType
+from herdpy_sql.types import BITS, BOOLEAN, Base, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -609,6 +609,7 @@ def comparable_as_is(left: SqlType, right: SqlType) -> bool:
         a is b
         or (a in _EXACT and b in _EXACT)
         or (a in _FLOATS and b in _FLOATS)
+        or (a in BITS and b in BITS)
         or (a in _NETWORKS and b in _NETWORKS)
         or (a in _STRINGS and b in _STRINGS and (a is Base.CHAR) == (b is Base.CHAR))
     )

@@ -15,7 +15,7 @@ from herdpy_sql.expr.nodes import comparable_as_is
 from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
 from herdpy_sql.expr.resolve import Signature, choose, no_operator
 from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
-from herdpy_sql.types import BOOLEAN, FACTS, Base, SqlType
+from herdpy_sql.types import BITS, BOOLEAN, FACTS, Base, SqlType
 from herdpy_sql.values.reg_types import REG_TYPES
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def concatenate(left: n.Expr, right: n.Expr, params: Params) -> n.Expr:
     if bases <= {Base.BYTEA, Base.UNKNOWN} and Base.BYTEA in bases:
         args = tuple(coerce(one, t.BYTEA, "implicit", params) for one in (left, right))
         return folded(n.Call(t.BYTEA, _CONCAT, args))
-    if bases & {Base.ARRAY, Base.JSONB}:
+    if bases & BITS and bases <= BITS | {Base.UNKNOWN}:
+        left, right = (coerce(one, t.VARBIT, "implicit", params) for one in (left, right))
+    if bases & {Base.ARRAY, Base.JSONB, *BITS}:
         found = library_call("||", (left, right), params)
         if found is not None:
             return found

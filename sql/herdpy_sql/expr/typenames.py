@@ -10,12 +10,13 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.absent import absent_type
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import FACTS, INTERVAL_FIELDS, MOMENTS, Base, SqlType
+from herdpy_sql.types import BITS, FACTS, INTERVAL_FIELDS, MOMENTS, Base, SqlType
 from herdpy_sql.values.precision import MAX_DIGITS
 from herdpy_sql.values.vectors import MAX_DIMENSIONS
 
 _PLAIN = {word: SqlType(base) for base, facts in FACTS.items() for word in facts.words}
 _PLAIN["CHAR"] = SqlType(Base.CHAR, 1)
+_PLAIN["BIT"] = SqlType(Base.BIT, 1)
 CATALOG_TYPES = {
     facts.catalog_name or base.value: SqlType(base) for base, facts in FACTS.items() if facts.oid
 }
@@ -32,6 +33,7 @@ _DOMAINS = {
 ENUM = "herdpy_enum"
 """Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
 MAX_LENGTH = 10_485_760
+MAX_BITS = 8 * MAX_LENGTH
 MAX_PRECISION = 1_000
 
 
@@ -141,6 +143,14 @@ def _modified(plain: SqlType, modifiers: list[int], *, any_scale: bool) -> SqlTy
             raise SqlError("22023", f"length for type {short} must be at least 1")
         if first > MAX_LENGTH:
             raise SqlError("22023", f"length for type {short} cannot exceed {MAX_LENGTH}")
+        return SqlType(base, first)
+    if base in BITS:
+        if len(modifiers) > 1:
+            raise SqlError("42601", 'syntax error at or near ","')
+        if first < 1:
+            raise SqlError("22023", f"length for type {catalog_name(plain)} must be at least 1")
+        if first > MAX_BITS:
+            raise SqlError("22023", f"length for type {catalog_name(plain)} cannot exceed {MAX_BITS}")
         return SqlType(base, first)
     if base is Base.NUMERIC:
         if len(modifiers) > 2:

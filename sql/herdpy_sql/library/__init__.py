@@ -5,6 +5,7 @@ A call is found by :func:`resolve`, from its name (an operator's is its symbol) 
 """
 
 from herdpy_sql.library import arrays as _arrays  # noqa: F401 - registers itself
+from herdpy_sql.library import bit_strings as _bit_strings  # noqa: F401
 from herdpy_sql.library import bytes_and_hashes as _bytes_and_hashes  # noqa: F401
 from herdpy_sql.library import catalog_functions as _catalog_functions  # noqa: F401
 from herdpy_sql.library import json_functions as _json_functions  # noqa: F401

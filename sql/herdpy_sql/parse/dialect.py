@@ -84,6 +84,8 @@ class HerdPostgres(Postgres):
             "<=>": TokenType.AMP_LT,
             "<<=": TokenType.AMP_GT,
             ">>=": TokenType.GLOB,
+            "BIT VARYING": TokenType.MEDIUMBLOB,
+            "VARBIT": TokenType.MEDIUMBLOB,
         }
         SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
 
@@ -98,10 +100,11 @@ def _keep_what_is_read() -> None:
 
 
 def _write_operators() -> None:
-    """Write the nodes that stand for operators of networks (see the tokenizer) as those."""
+    """Write the nodes that stand for operators of networks and for BIT VARYING (see the tokenizer) so."""
     transforms = Postgres.Generator.TRANSFORMS
     transforms[exp.ExtendsRight] = lambda self, node: self.binary(node, "<<=")
     transforms[exp.Glob] = lambda self, node: self.binary(node, ">>=")
+    Postgres.Generator.TYPE_MAPPING[exp.DataType.Type.MEDIUMBLOB] = "BIT VARYING"
 
 
 _keep_what_is_read()

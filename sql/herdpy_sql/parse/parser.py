@@ -85,6 +85,7 @@ from herdpy_sql.parse.tokens import (
     without_catalog,
 )
 from herdpy_sql.parse.unread import unread
+from herdpy_sql.values.bits import parse_bits
 
 if TYPE_CHECKING:
     from sqlglot.parser import Parser
@@ -433,6 +434,10 @@ def _as_sqlglot_reads(tokens: list[Token], text: str) -> list[Token]:
     return tokens
 
 
+_BITS = re.compile(r"\b([bBxX])'([^']*)'")
+"""Bit strings, whose digits are looked at where sqlglot cannot read a statement."""
+
+
 def _by_sqlglot(statement: Statement) -> Expression:
     tools = _FREE.pop() if _FREE else (_DIALECT.tokenizer(), _DIALECT.parser())
     tokenizer, parser = tools
@@ -473,6 +478,8 @@ def _by_sqlglot(statement: Statement) -> Expression:
     except ParseError as error:
         raise _syntax_error(statement, error, at_end=_is_at_end(parser)) from error
     except TokenError as error:
+        for kind, digits in _BITS.findall(text):
+            parse_bits(kind + digits)
         raise SqlError(
             "42601", "syntax error: a token is not complete", position=statement.offset + 1
         ) from error

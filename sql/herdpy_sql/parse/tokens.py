@@ -223,12 +223,12 @@ def arrays_of_ids(tokens: list[Token]) -> list[Token]:
 
 
 _TYPES_OF_OURS = frozenset({"cidr", "macaddr", "macaddr8"})
-TYPED_LITERAL = re.compile(rf"(?i)\b(?:{'|'.join(sorted(_TYPES_OF_OURS))})\s*'")
+TYPED_LITERAL = re.compile(rf"(?i)\b(?:bit|{'|'.join(sorted(_TYPES_OF_OURS))})\s*'")
 """What a text has where :func:`typed_literals` may change something."""
 
 
 def typed_literals(tokens: list[Token]) -> list[Token]:
-    """``cidr '...'`` as a cast: sqlglot knows no type of that name."""
+    """``cidr '...'`` as a cast: sqlglot knows no type of that name. ``bit '...'`` is ``B'...'``."""
     found: list[Token] = []
     for token in tokens:
         before = found[-1] if found else None
@@ -240,6 +240,10 @@ def typed_literals(tokens: list[Token]) -> list[Token]:
         ):
             colons = _like(token, TokenType.DCOLON, "::")
             found[-1:] = [_mark("(", token), token, colons, before, _mark(")", token)]
+        elif (
+            token.token_type == TokenType.STRING and before is not None and before.token_type == TokenType.BIT
+        ):
+            found[-1] = _like(token, TokenType.BIT_STRING, token.text)
         else:
             found.append(token)
     return found

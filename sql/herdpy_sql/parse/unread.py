@@ -44,7 +44,6 @@ _FEATURES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"^INSERT\s+INTO\s+{_NAME}\s*\([^()]*\[", "assignment to elements of arrays in INSERT"),
         (r"\bSUBSTRING\s*\(.*\bSIMILAR\b", "substring(... SIMILAR ... ESCAPE ...)"),
         (r"\b(XMLPARSE|XMLPI|XMLROOT|XMLSERIALIZE|XMLEXISTS|XMLFOREST|XMLNAMESPACES)\s*\([^)]*", "XML"),
-        (r"\bBIT\s+VARYING\b", "type bit varying"),
         (rf"\b({_TYPED})\s*(?:\[\s*\]\s*)?'", "type"),
         (r"\"char\"\s*'", "a constant written \"char\" '...'"),
     )
@@ -81,8 +80,6 @@ def _named(name: str, found: re.Match[str]) -> SqlError:
         refused = absent_type(found[1].lower())
         assert refused is not None
         return refused
-    if name == "type bit varying":
-        return SqlError("0A000", "bit strings (type bit varying) is not supported")
     return SqlError("0A000", f"{name} is not supported")
 
 

@@ -18,7 +18,7 @@ from herdpy_sql.system.ownership import owned_schema, users_relations
 from herdpy_sql.system.state import keys_of
 from herdpy_sql.system.types import by_oid, own_type, type_oid
 from herdpy_sql.system_relations import relations
-from herdpy_sql.types import MOMENTS, Base, SqlType
+from herdpy_sql.types import BITS, MOMENTS, Base, SqlType
 from herdpy_sql.values.precision import MAX_DIGITS
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def _columns(context: Context) -> Rows:
                 else shown_default(context.catalog, definitions.default_text(column)),
                 "is_nullable": "NO" if column.not_null else "YES",
                 "data_type": _data_type(column.type),
-                "character_maximum_length": column.type.length if column.type.base in _STRINGS else None,
+                "character_maximum_length": column.type.length
+                if column.type.base in _STRINGS | BITS
+                else None,
                 "character_octet_length": _octets(column.type),
                 **_numeric(column.type),
                 "datetime_precision": _digits_of_seconds(column.type),
@@ -176,7 +178,7 @@ def _named_type(catalog: Catalog, shown: str) -> dict[str, Any]:
     elif name == "numeric" and modifiers:
         precision, scale = (*map(int, modifiers), 0)[:2]
         found |= {"numeric_precision": precision, "numeric_precision_radix": 10, "numeric_scale": scale}
-    elif name.startswith("character") and modifiers:
+    elif name.startswith(("character", "bit")) and modifiers:
         found["character_maximum_length"] = int(modifiers[0])
     return found
 

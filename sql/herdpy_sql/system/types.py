@@ -77,6 +77,7 @@ _ALIASES = {
 }
 _NUMERIC = 1700
 _LENGTHS = frozenset({1042, 1043})
+_BIT_LENGTHS = {t.BIT.oid, t.VARBIT.oid}
 _PRECISIONS = frozenset({1083, 1114, 1184, 1266})
 
 
@@ -160,6 +161,8 @@ def format_type(oid: int | None, modifier: int | None) -> str | None:
     if oid == _NUMERIC:
         scale = (((modifier - 4) & 0x7FF) ^ 1024) - 1024
         return f"{shown}({(modifier - 4) >> 16 & 0xFFFF},{scale})"
+    if oid in _BIT_LENGTHS:
+        return f"{shown}({modifier})"
     if oid in _PRECISIONS:
         first, _, rest = shown.partition(" ")
         return f"{first}({modifier}) {rest}".rstrip()

@@ -26,6 +26,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import (
     arrays,
+    bits,
     booleans,
     bytea,
     enums,
@@ -71,6 +72,8 @@ FORMS: dict[Base, TypeForms] = {
     Base.MACADDR8: macaddrs.LONG_FORMS,
     Base.INET: inets.INET_FORMS,
     Base.CIDR: inets.CIDR_FORMS,
+    Base.BIT: bits.FORMS,
+    Base.VARBIT: bits.FORMS,
     Base.JSON: json_texts.JSON_FORMS,
     Base.JSONB: json_texts.JSONB_FORMS,
     Base.VECTOR: vectors.FORMS,

@@ -16,7 +16,7 @@ from herdpy.codec.arrow import datums_to_array, is_text, plain_lists
 from herdpy.codec.kinds import Kind
 from herdpy.imports import lazy_module
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import BITS, Base, SqlType
 from herdpy_sql.values.forms import from_text, input_converter, to_text
 from herdpy_sql.values.json_texts import parse_json
 from herdpy_sql.values.label_columns import check_places, places_of, values_changed
@@ -28,7 +28,7 @@ pc: Any = lazy_module("pyarrow.compute")
 
 _READ = frozenset({Base.ARRAY, Base.INTERVAL, Base.TIME, Base.UUID, Base.VECTOR})
 _LENGTHS = frozenset({Base.CHAR, Base.VARCHAR})
-_CANONICAL = frozenset({Base.CHAR_BYTE, Base.MACADDR, Base.MACADDR8, Base.NAME})
+_CANONICAL = frozenset({*BITS, Base.CHAR_BYTE, Base.MACADDR, Base.MACADDR8, Base.NAME})
 _NUMBERS = frozenset({Base.OID, Base.XID})
 _MAX_OID = 2**32 - 1
 

@@ -1,4 +1,4 @@
-"""INET, CIDR, MACADDR and MACADDR8: order, keys and doors. Expressions of them are in expressions.txt."""
+"""INET, CIDR, MACADDR8 and bit strings: order, keys and doors. Expressions of them are in expressions.txt."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ import herdpy
 from herdpy.codec.keys import KeyCodec, KeyField
 from herdpy.formats import NEWEST_LEVEL
 from herdpy_server.store import definitions
-from herdpy_sql.types import CIDR, INET, MACADDR8, SqlType
+from herdpy_sql.types import CIDR, INET, MACADDR8, VARBIT
 from herdpy_sql.values import from_text, to_text
 
-NAMED = {"inet": INET, "cidr": CIDR, "macaddr8": MACADDR8}
+NAMED = {"inet": INET, "cidr": CIDR, "macaddr8": MACADDR8, "varbit": VARBIT}
 
 
 def _drawn(name: str, random: Random) -> str:
     """A text of the type; close to others, for most prefixes are."""
+    if name == "varbit":
+        return "".join(random.choice("001") for _ in range(random.choice((0, 1, 3, 7, 8, 9, 16, 17))))
     if name == "macaddr8":
         return bytes(random.choice((0, 8, 255)) for _ in range(8)).hex(":")
     width = random.choice((32, 128))
@@ -52,11 +54,11 @@ def test_datums_and_keys_sort_as_in_postgresql(name: str, postgres: str) -> None
         assert {text: ranks[ours.index(order(text))] for text, _ in rows} == dict(rows)
 
 
-@pytest.mark.parametrize("sql_type", NAMED.values(), ids=NAMED)
-def test_every_value_reads_its_own_text(sql_type: SqlType) -> None:
-    random = Random(6)
+@pytest.mark.parametrize("name", NAMED)
+def test_every_value_reads_its_own_text(name: str) -> None:
+    random, sql_type = Random(6), NAMED[name]
     for _ in range(500):
-        datum = from_text(sql_type)(_drawn(sql_type.name, random))
+        datum = from_text(sql_type)(_drawn(name, random))
         assert from_text(sql_type)(to_text(sql_type)(datum)) == datum
 
 
@@ -96,29 +98,45 @@ def test_arrow_columns_of_anything_else_are_refused(own: Any, given: pa.Array) -
 
 def test_columns_need_a_finished_upgrade(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions, "TYPES_LEVEL", NEWEST_LEVEL + 1)
-    for sql in ("CREATE TABLE u (a inet)", "CREATE TABLE u (a cidr[])", "ALTER TABLE t ADD b macaddr8"):
+    for sql in (
+        "CREATE TABLE u (a inet)",
+        "CREATE TABLE u (a cidr[])",
+        "ALTER TABLE t ADD b macaddr8",
+        "CREATE TABLE u (a bit)",
+    ):
         with pytest.raises(herdpy.NotSupportedError, match="before the upgrade of this database is finished"):
             own.execute(sql)
 
 
-ROW = (1, ip_interface("10:23::f1/64"), [ip_network("10.0.0.0/8"), None], "08:00:2b:01:02:03:04:05")
+ROW = (
+    1,
+    ip_interface("10:23::f1/64"),
+    [ip_network("10.0.0.0/8"), None],
+    "08:00:2b:01:02:03:04:05",
+    "110011010",
+    ["", None, "1"],
+)
+
+COLUMNS = "id, a, n, m::text, b::text, v::text[]"
 
 
 @pytest.mark.parametrize("form", ["text", "csv", "binary"])
 def test_the_wire_has_them(server: Any, form: str) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as client:
         client.execute("DROP TABLE IF EXISTS t")
-        client.execute("CREATE TABLE t (id int PRIMARY KEY, a inet, n cidr[], m macaddr8)")
+        client.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, a inet, n cidr[], m macaddr8, b bit(9), v varbit[])"
+        )
         cursor = client.cursor(binary=form == "binary")
-        cursor.execute("INSERT INTO t VALUES (%b, %b, %b, %s)", ROW)
+        cursor.execute("INSERT INTO t VALUES (%b, %b, %b, %s, %s, %t)", ROW)
         for question in ("WHERE id = 1", "WHERE id + 0 = 1", "WHERE a >>= '10:23::1'"):
-            found = cursor.execute(f"SELECT id, a, n, m::text FROM t {question}")
-            assert [column.type_code for column in found.description or ()] == [23, 869, 651, 25]
+            found = cursor.execute(f"SELECT {COLUMNS} FROM t {question}")
+            assert [column.type_code for column in found.description or ()] == [23, 869, 651, 25, 25, 1009]
             assert found.fetchall() == [ROW]
         with client.cursor().copy(f"COPY t TO STDOUT (FORMAT {form})") as copy:
             data = b"".join(bytes(piece) for piece in copy)
         client.execute("DELETE FROM t")
         with client.cursor().copy(f"COPY t FROM STDIN (FORMAT {form})") as copy:
             copy.write(data)
-        assert client.execute("SELECT id, a, n, m::text FROM t").fetchall() == [ROW]
+        assert client.execute(f"SELECT {COLUMNS} FROM t").fetchall() == [ROW]
         client.execute("DROP TABLE t")

@@ -17,6 +17,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged, ended
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.execute.sources import KeyGet
+from herdpy_sql.execute.stages import KeptBack
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
 from herdpy_sql.sequences import SequenceState, definition_of, owned_by
 
@@ -259,6 +260,17 @@ def _found_and_locked(
     return found
 
 
+def _unchanged(view: View, table: Table, found: list[Match]) -> list[Match]:
+    """Without rows that a stage before has changed: PostgreSQL neither changes, counts nor returns them."""
+    if not isinstance(view, KeptBack):
+        return found
+    return [match for match in found if not view.is_changed(table, match[0])]
+
+
+def _is_changed(view: View, table: Table, key: bytes) -> bool:
+    return isinstance(view, KeptBack) and view.is_changed(table, key)
+
+
 def row_mode(table: Table, changed: set[int]) -> int:
     """How strongly an update of these columns locks its rows: what may be referred to, or the rest only."""
     unique = (index.parts for index in table.indexes if index.unique)
@@ -305,7 +317,7 @@ class UpdatePlan(Plan):
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
         writes = []
-        found = self.matches.find(view, params, clock, source)
+        found = _unchanged(view, table, self.matches.find(view, params, clock, source))
         for match in found:
             view.lock_row(table, match[0], self.lock_mode)
             writes.append(self._written(match, params, clock))
@@ -392,7 +404,7 @@ class DeletePlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
-        found = self.matches.find(view, params, clock, source)
+        found = _unchanged(view, table, self.matches.find(view, params, clock, source))
         for key, _, _, _ in found:
             view.lock_row(table, key)
         rows = None
@@ -527,7 +539,7 @@ class MergePlan(Plan):
         if action.insert is not None:
             return None, None, action.insert.row(view, given, clock)
         key, image, old = self.matches.current(view, given)
-        if key in touched:
+        if key in touched or _is_changed(view, self.table, key):
             raise SqlError(
                 "21000",
                 "MERGE command cannot affect row a second time",

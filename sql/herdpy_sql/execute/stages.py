@@ -116,8 +116,12 @@ class KeptBack:
         if self._is_first(table, key):
             self._writes.append(lambda view: view.delete(table, key, image))
 
+    def is_changed(self, table: Table, key: bytes) -> bool:
+        """Whether a stage has changed or deleted a row."""
+        return (table.id, key) in self._changed
+
     def _is_first(self, table: Table, key: bytes) -> bool:
-        if (table.id, key) in self._changed:
+        if self.is_changed(table, key):
             return False
         self._changed.add((table.id, key))
         return True

@@ -127,6 +127,24 @@ def _creates(tokens: Sequence[Token]) -> Iterator[int]:
         yield len(head) - 1
 
 
+def _behind_columns(tokens: Sequence[Token]) -> Iterator[int]:
+    """DEFAULT, NO and a bare WITH behind the columns of CREATE TABLE, words that sqlglot passes over."""
+    words = [token.text.upper() for token in tokens]
+    if words[0] != "CREATE" or "TABLE" not in words[1:4] or "OF" in words[: words.index("TABLE") + 5]:
+        return
+    depth = 0
+    for i, word in enumerate(words):
+        depth += (word == "(") - (word == ")")
+        if depth or not i:
+            continue
+        if word == "AS":
+            return
+        if words[i - 1] == ")" and word in {"DEFAULT", "NO"}:
+            yield i
+        if word == "WITH" and words[i + 1 : i + 2] != ["("]:
+            yield i + 1
+
+
 def _over_nothing(tokens: Sequence[Token]) -> Iterator[int]:
     """A call's OVER without a window."""
     for i, token in enumerate(tokens[1:-1], 1):
@@ -168,6 +186,7 @@ _RULES: tuple[tuple[TokenType, _Rule], ...] = (
     (TokenType.ARRAY, _followed_by(TokenType.ARRAY, _QUERIES, within=TokenType.L_PAREN)),
     (TokenType.INSERT, _inserts),
     (TokenType.CREATE, _creates),
+    (TokenType.CREATE, _behind_columns),
     (TokenType.OFFSET, _with_offset),
     (TokenType.NOT, _not_operators),
 )

@@ -163,6 +163,7 @@ def create_table(tree: exp.Create, catalog: Catalog) -> Plan:
     table = _table(draft, catalog)
     spread = tree.find(exp.PartitionedByProperty)
     if spread is not None:
+        _refuse_storage(tree)
         table = partitioned(table, spread)
     found = CreateTablePlan(table, if_not_exists=bool(tree.args.get("exists")), sequences=sequences)
     return with_remarks(found, skips(found, catalog))
@@ -190,6 +191,13 @@ def check_properties(properties: Iterable[exp.Expression]) -> None:
         if not name:
             raise refusal(one)
         check_storage_parameter(name, one.args["value"].name)
+
+
+def _refuse_storage(tree: exp.Create) -> None:
+    """22023 for a storage parameter: a partitioned table stores nothing."""
+    for one in properties_of(tree):
+        if type(one) is exp.Property:
+            raise SqlError("22023", f'unrecognized parameter "{one.name.lower()}"')
 
 
 def check_storage_parameter(name: str, value: str = "") -> None:

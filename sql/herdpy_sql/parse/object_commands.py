@@ -73,7 +73,7 @@ def parse_object_command(statement: Statement) -> ObjectCommand:
     else:
         options = _words_before(cursor) if statement.keyword == "CREATE" else []
         kind = cursor.peek()
-        if kind not in {"SEQUENCE", "SCHEMA", "VIEW"}:
+        if kind not in _CREATED:
             raise cursor.fail()
         cursor.at += 1
         if statement.keyword == "DROP":

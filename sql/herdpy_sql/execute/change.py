@@ -16,8 +16,8 @@ from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged, ended
 from herdpy_sql.execute.insert import datum_rows
+from herdpy_sql.execute.kept_back import KeptBack
 from herdpy_sql.execute.sources import KeyGet
-from herdpy_sql.execute.stages import KeptBack
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
 from herdpy_sql.sequences import SequenceState, definition_of, owned_by
 

@@ -108,8 +108,8 @@ def _select(binder: Binder, node: Any, scope: Scope) -> q.Select:
     for clause in _NOT_READ:
         if node.args.get(clause):
             raise clause_refusal(node, clause)
-    if not node.expressions:
-        raise SqlError("0A000", "SELECT with an empty list is not supported")
+    if not node.expressions and node.args.get("distinct"):
+        raise SqlError("42601", "syntax error: SELECT DISTINCT with an empty list")
     select = q.Select([], source=bind_from(binder, node, scope))
     where = node.args.get("where")
     if where is not None:

@@ -63,7 +63,7 @@ class EmittedQuery:
     def names(self) -> str:
         """Its columns' names, for an alias list."""
         scales = [f"s{i}" for i, column in enumerate(self.columns) if column.scale_sql is not None]
-        return ", ".join([*(f"c{i}" for i in range(len(self.columns))), *scales])
+        return ", ".join([*(f"c{i}" for i in range(len(self.columns))), *scales]) or "none"
 
 
 @dataclass(slots=True)

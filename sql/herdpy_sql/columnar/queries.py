@@ -150,7 +150,7 @@ def _output_list(outs: Sequence[Typed], mixed: bool) -> tuple[str, list[Typed]]:
             out = retyped(out, numeric_text(out), out.type)
         items.append(f"{out.sql} AS c{i}")
         columns.append(out)
-    return ", ".join(items + scales), columns
+    return ", ".join(items + scales) or _EMPTY, columns
 
 
 @dataclass(slots=True)
@@ -228,6 +228,8 @@ class _Select:
 
 
 _NOTHING = "(SELECT 1) AS one"
+_EMPTY = "NULL AS none"
+"""What an empty select list is to DuckDB; no reader takes the column."""
 
 
 def _select(emission: Emission, query: q.Select, mixed: bool) -> EmittedQuery:
@@ -333,7 +335,7 @@ def _set_operation(emission: Emission, query: q.SetOperation, mixed: bool) -> Em
     first = [column[0] for column in columns]
     pieces = []
     for at, branch in enumerate(branches):
-        items = ", ".join(f"{column[at].sql} AS c{i}" for i, column in enumerate(columns))
+        items = ", ".join(f"{column[at].sql} AS c{i}" for i, column in enumerate(columns)) or _EMPTY
         pieces.append(f"(SELECT {items} FROM ({branch.sql}) AS q({branch.names()}))")
     if query.distinct and word == "UNION" and any(column.is_text_numeric for column in first):
         alias = emission.alias()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy_sql.bind import bind_query
 from herdpy_sql.bind.changes import ChangeBinder
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
+from herdpy_sql.expr.nodes import NotColumnar
 from herdpy_sql.plan.own import LEAVES
 
 if TYPE_CHECKING:
@@ -108,8 +109,15 @@ def bound_select(bound: PlannedQuery, reason: str) -> ColumnarSelect:
     """The columnar plan of a bound query. SqlError."""
     from herdpy_sql.columnar.translate import emitted
 
+    _refuse_empty(bound.query.outputs)
     query = emitted(bound.query, bound.binder)
     return ColumnarSelect(query, reason, tuple(bound.notes or ()))
+
+
+def _refuse_empty(outputs: Sequence[Output]) -> None:
+    """NotColumnar for a SELECT without a list: Arrow counts no rows of no columns."""
+    if not outputs:
+        raise NotColumnar("SELECT with an empty list is supported in own plans alone, not in this query")
 
 
 class PlannedChange:
@@ -159,6 +167,7 @@ class PlannedChange:
         from herdpy_sql.columnar.translate import emitted
 
         query = self.bound.query(outputs)
+        _refuse_empty(outputs)
         query.settle((), self.params)
         found = emitted(query, self.bound.binder, context=self.is_of_system)
         return ColumnarSelect(found, reason) if self._system is None else self._system.plan(found)

@@ -387,6 +387,8 @@ def query_plan(
     if of_system is not None:
         if tree.find(exp.Lock):
             raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
+        if of_system.columns == ():
+            raise NotColumnar("SELECT with an empty list is not supported in queries over the catalog")
         return of_system
     bound = PlannedQuery(tree, catalog, settings, targets)
     refusal = Refusal("asked for")

@@ -128,6 +128,7 @@ FUNCTION_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {
     exp.Sin: ("sin", ("this",)),
     exp.Cos: ("cos", ("this",)),
     exp.Tan: ("tan", ("this",)),
+    exp.Cot: ("cot", ("this",)),
     exp.Asin: ("asin", ("this",)),
     exp.Acos: ("acos", ("this",)),
     exp.Atan: ("atan", ("this",)),

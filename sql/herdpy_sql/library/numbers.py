@@ -75,6 +75,11 @@ def _degrees(value: float) -> float:
     return result
 
 
+def _cotangent(value: float) -> float:
+    tangent = math.tan(value)
+    return 1 / tangent if tangent else math.copysign(math.inf, tangent)
+
+
 for _name, _count, _call, _duck in (
     ("sin", 1, _periodic(math.sin), _duck_periodic("sin")),
     ("cos", 1, _periodic(math.cos), _duck_periodic("cos")),
@@ -89,6 +94,7 @@ for _name, _count, _call, _duck in (
     ("pi", 0, lambda: math.pi, "pi()"),
 ):
     add(_name, (DOUBLE,) * _count, DOUBLE, _call, duck=_duck)
+add("cot", (DOUBLE,), DOUBLE, _periodic(_cotangent))
 
 
 # ---------------------------------------------------------------------------- signs and whole numbers

@@ -8,6 +8,7 @@ import traceback
 import unittest
 from typing import Any
 
+from django.db.backends.postgresql.features import DatabaseFeatures
 from django.db.backends.utils import CursorWrapper
 from django.test.runner import DiscoverRunner
 
@@ -80,6 +81,8 @@ class Runner(DiscoverRunner):
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         _note_statements()
+        changed = json.loads(os.environ["HERDPY_SUITE_COLLATIONS"])
+        DatabaseFeatures.test_collations = {**DatabaseFeatures.test_collations, **changed}
 
     def get_resultclass(self) -> type[unittest.TextTestResult]:
         return _Outcomes

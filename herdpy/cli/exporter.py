@@ -44,7 +44,8 @@ _READ_ONLY = (
 )
 pc: Any = pyarrow.compute  # its stubs know columns by element type, and these are of any
 _SENTINELS = {"date", "timestamp without time zone", "timestamp with time zone"}
-_QUOTED = {"bytea", "uuid", "time without time zone", *_SENTINELS}
+_QUOTED = {"bytea", "uuid", "time without time zone", "interval", *_SENTINELS}
+_BARE = {"boolean", "smallint", "integer", "bigint", "numeric", "oid", "xid"}
 _BATCH_ROWS = 32_768
 _SAVE_ROWS = 500_000
 
@@ -301,18 +302,21 @@ def replace(source: Path, target: Path) -> None:
 def _readable(kind: SqlType, column: Array) -> Array:
     """The column as Arrow writes it to CSV: text where Arrow's own form is not PostgreSQL's."""
     base = kind.base.value
-    if base in {"bytea", "uuid"} or (base in _SENTINELS and _has_infinity(column)):
+    if base in {"bytea", "uuid", "interval", "vector"} or (base in _SENTINELS and _has_infinity(column)):
         return _texts(kind, column)
+    if pa.types.is_list(column.type):
+        return _texts(_as_shown(kind), column)
     return column
 
 
 def _json_text(kind: SqlType, column: Array) -> Array:
     """The column as JSON text; NULL stays NULL."""
     base = kind.base.value
-    if base in {"text", "character varying", "character"}:
-        encode = json.encoder.encode_basestring
-        return pa.array([None if v is None else encode(v) for v in column.to_pylist()], pa.string())
-    if base == "json":
+    if base == "vector":
+        return _texts(kind, column)
+    if pa.types.is_list(column.type):
+        return _json_lists(kind, column)
+    if base in {"json", "jsonb"}:
         return pa.array([None if v is None else _one_line(v) for v in column.to_pylist()], pa.string())
     if base in _QUOTED:
         text = _readable(kind, column)
@@ -324,7 +328,31 @@ def _json_text(kind: SqlType, column: Array) -> Array:
         if pc.all(pc.is_finite(column)).as_py() is False:
             return pc.if_else(pc.is_finite(column), text, pc.binary_join_element_wise('"', text, '"', ""))
         return text
-    return column.cast(pa.string())
+    if base in _BARE or not pa.types.is_string(column.type):
+        return column.cast(pa.string())
+    encode = json.encoder.encode_basestring
+    return pa.array([None if v is None else encode(v) for v in column.to_pylist()], pa.string())
+
+
+def _json_lists(kind: SqlType, column: Array) -> Array:
+    """Arrays as JSON's, of what :func:`_json_text` makes of their elements."""
+    from herdpy.codec.arrow import changed_lists
+    from herdpy_sql.types import TEXT
+    from herdpy_sql.values.label_columns import within
+
+    inner = TEXT if kind.element is None else within(kind)
+    lists = changed_lists(column, lambda values: _json_text(inner, values)).to_pylist()
+    return pa.array(
+        [None if one is None else f"[{', '.join('null' if v is None else v for v in one)}]" for one in lists],
+        pa.string(),
+    )
+
+
+def _as_shown(kind: SqlType) -> SqlType:
+    """The type of an array's column as users have it: of text, where its elements are that."""
+    from herdpy_sql.types import TEXT, array_of
+
+    return array_of(TEXT, kind.dimensions) if kind.has_places or kind.element is None else kind
 
 
 def _one_line(text: str) -> str:

@@ -270,6 +270,7 @@ def _type_of_text(text: str) -> SqlType:
     """A type as the server spells it."""
     sqlglot = needed("sqlglot")
     names = needed("herdpy_sql.expr.typenames")
-    cast = sqlglot.parse_one(f"CAST(NULL AS {text})", read="postgres")
+    dialect = needed("herdpy_sql.parse.dialect")
+    cast = sqlglot.parse_one(f"CAST(NULL AS {text})", read=dialect.HerdPostgres)
     found: SqlType = names.sql_type(cast.to)
     return found

@@ -195,6 +195,11 @@ class TargetField:
         """What the engine takes for it."""
         from herdpy.codec.arrow import arrow_type
 
+        if self.type.has_places:
+            from herdpy_sql.values.label_columns import labels_type
+
+            shown: pa.DataType = labels_type(self.type)
+            return shown
         return arrow_type(self.type.field)
 
     @cached_property
@@ -237,7 +242,12 @@ class TargetField:
         """The array that the engine takes."""
         from herdpy.codec.arrow import datums_to_array
 
-        return datums_to_array(self.type.field, list(datums))
+        made = datums_to_array(self.type.field, list(datums))
+        if self.type.has_places:
+            from herdpy_sql.values.label_columns import labels_of
+
+            return labels_of(made, self.type)
+        return made
 
     def fitted(self, array: Array) -> Array:
         """An array that a reader made, as the engine takes it; Misfit when a value does not fit."""
@@ -247,7 +257,7 @@ class TargetField:
             array = array.combine_chunks()
             if isinstance(array, pa.ChunkedArray):  # of several chunks, or none
                 array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-        if self.text_type is None and pa.types.is_string(array.type):
+        if (self.text_type is None and pa.types.is_string(array.type)) or self.type.has_places:
             return self.array(array.to_pylist())
         if array.type == self.arrow_type:
             return array

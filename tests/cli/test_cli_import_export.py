@@ -52,7 +52,7 @@ class StopError(Exception):
     """The command is cut short."""
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
 def test_every_type_comes_back_as_it_was(run: Any, conn: Any, url: str, tmp_path: Path, kind: str) -> None:
     conn.execute(f"CREATE TABLE t ({DEFINITION}); CREATE TABLE again ({DEFINITION})")
     conn.execute(f"INSERT INTO t VALUES {', '.join(VALUES)}")
@@ -137,7 +137,7 @@ def test_a_stream_that_ends_early_is_no_answer() -> None:
         list(batches)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
 def test_an_import_that_was_cut_goes_on_exactly_there(
     run: Any, conn: Any, url: str, tmp_path: Path, kind: str
 ) -> None:

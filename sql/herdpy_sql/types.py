@@ -166,6 +166,7 @@ _FIRST_USER_OID = 16384
 ENUM_ARRAYS = 1 << 30
 """Object ids from here on are those of arrays of ENUMs."""
 _DECIMAL64_DIGITS = 18
+_SCALE_BITS = 0x7FF
 _DECIMAL128_DIGITS = 38
 
 
@@ -279,7 +280,7 @@ class SqlType:
         if self.is_rounded_time:
             return self._time_typmod
         if self.precision is not None:
-            return ((self.precision << 16) | (self.scale or 0)) + 4
+            return ((self.precision << 16) | (self.scale or 0) & _SCALE_BITS) + 4
         if Base.VECTOR in (self.base, self.element):
             return self.length or -1
         if (self.element or self.base) in BITS:

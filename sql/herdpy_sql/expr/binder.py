@@ -219,9 +219,12 @@ class ExprBinder:
         return binary(symbol, left, right, self.params)
 
     def minus(self, node: exp.Neg) -> n.Expr:
-        inner = bare(node.this)
-        if isinstance(inner, exp.Literal) and not inner.is_string:
-            return number("-" + inner.this)
+        inner = innermost = bare(node.this)
+        sign = "-"
+        while isinstance(innermost, exp.Neg):
+            innermost, sign = bare(innermost.this), "" if sign else "-"
+        if isinstance(innermost, exp.Literal) and not innermost.is_string:
+            return number(sign + innermost.this)
         return unary("-", self.bind(inner), self.params)
 
     def invert(self, node: exp.BitwiseNot) -> n.Expr:

@@ -201,13 +201,9 @@ def _of_fields(node: exp.Interval) -> SqlType:
 
 def _modifier(node: exp.Expression) -> int:
     value = node.this if isinstance(node, exp.DataTypeParam) else node
-    negative = isinstance(value, exp.Neg)
-    literal = value.this if negative else value
-    if (
-        isinstance(literal, exp.Literal)
-        and not literal.is_string
-        and literal.this.isdigit()
-        and len(literal.this) < 10
-    ):
-        return -int(literal.this) if negative else int(literal.this)
-    raise SqlError("42601", f'syntax error at or near "{literal.sql("postgres")}"')
+    if isinstance(value, exp.Literal) and not value.is_string and _WHOLE.fullmatch(value.this):
+        return int(value.this)
+    raise SqlError("42601", f'syntax error at or near "{value.sql("postgres")}"')
+
+
+_WHOLE = re.compile(r"-?\d{1,9}", re.ASCII)

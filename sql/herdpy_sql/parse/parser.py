@@ -64,6 +64,7 @@ from herdpy_sql.parse.role_commands import (
     parse_role_command,
 )
 from herdpy_sql.parse.tokens import (
+    NEGATIVE_SCALE,
     TYPED_LITERAL,
     IdentityOptions,
     ReferenceOptions,
@@ -76,6 +77,7 @@ from herdpy_sql.parse.tokens import (
     lift_on_commit,
     lift_overriding,
     lift_references,
+    negative_scales,
     refuse_limit_pairs,
     refuse_search_and_cycle,
     signed_counts,
@@ -417,6 +419,8 @@ def _as_sqlglot_reads(tokens: list[Token], text: str) -> list[Token]:
     """The tokens, those put otherwise that sqlglot would read in another sense than PostgreSQL."""
     if "pg_catalog" in text.lower() or "information_schema" in text.lower():
         tokens = without_catalog(tokens)
+    if NEGATIVE_SCALE.search(text):
+        tokens = negative_scales(tokens)
     if "::" in text or "->" in text:
         tokens = bracketed(grouped(tokens, _TYPE_TOKENS))
     if "FETCH" in text.upper():

@@ -249,6 +249,25 @@ def typed_literals(tokens: list[Token]) -> list[Token]:
     return found
 
 
+NEGATIVE_SCALE = re.compile(r"(?:numeric|dec|decimal)\s*\(\s*\d+\s*,\s*-", re.IGNORECASE)
+"""What a text has that :func:`negative_scales` may change."""
+_NUMERIC = frozenset({"numeric", "decimal", "dec"})
+
+
+def negative_scales(tokens: list[Token]) -> list[Token]:
+    """``numeric(5, -2)`` with its scale as one number: sqlglot reads no sign there."""
+    found = list(tokens)
+    for at in range(len(found) - 7, -1, -1):
+        kinds = tuple(one.token_type for one in found[at + 1 : at + 7])
+        if kinds == _NEGATIVE_SCALE and found[at].text.lower() in _NUMERIC:
+            number = found[at + 5]
+            found[at + 4 : at + 6] = [_like(number, TokenType.NUMBER, f"-{number.text}")]
+    return found
+
+
+_NEGATIVE_SCALE = (
+    TokenType.L_PAREN, TokenType.NUMBER, TokenType.COMMA, TokenType.DASH, TokenType.NUMBER, TokenType.R_PAREN,
+)  # fmt: skip
 _PATTERNS = frozenset({"~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*"})
 
 

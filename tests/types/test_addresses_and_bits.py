@@ -140,3 +140,4 @@ def test_the_wire_has_them(server: Any, form: str) -> None:
             copy.write(data)
         assert client.execute(f"SELECT {COLUMNS} FROM t").fetchall() == [ROW]
         client.execute("DROP TABLE t")
+        assert client.execute("SELECT inet_client_addr()").fetchall() == [(ip_address("127.0.0.1"),)]

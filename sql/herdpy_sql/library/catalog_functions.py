@@ -16,6 +16,7 @@ from herdpy_sql.quoting import RESERVED
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,
+    INET,
     INTEGER,
     NAME,
     NUMERIC,
@@ -28,6 +29,7 @@ from herdpy_sql.types import (
     SqlType,
     array_of,
 )
+from herdpy_sql.values.inets import parse_inet
 from herdpy_sql.values.number_vectors import numbers_of
 from herdpy_sql.values.reg_types import REG_TYPES
 
@@ -173,6 +175,12 @@ def _texts() -> None:
     _add("pg_tablespace_location", (OID,), TEXT, lambda c, oid: "")
 
 
+def _client_address(context: CatalogContext) -> bytes | None:
+    """Where the client is; NULL of one on a Unix socket."""
+    found = context.value("client_address")
+    return None if found is None else parse_inet(found.partition("%")[0])
+
+
 def _session() -> None:
     for name, attribute, type_ in (
         ("current_user", "user", NAME), ("user", "user", NAME), ("current_role", "user", NAME),
@@ -180,11 +188,12 @@ def _session() -> None:
         ("current_catalog", "database", NAME), ("pg_backend_pid", "pid", INTEGER),
         ("pg_is_in_recovery", "in_recovery", BOOLEAN),
         ("pg_postmaster_start_time", "started_us", TIMESTAMPTZ),
-        ("pg_conf_load_time", "started_us", TIMESTAMPTZ), ("inet_client_addr", "client_address", TEXT),
+        ("pg_conf_load_time", "started_us", TIMESTAMPTZ),
         ("inet_client_port", "client_port", INTEGER), ("version", "version", TEXT),
     ):  # fmt: skip
         _add(name, (), type_, lambda c, attribute=attribute: c.value(attribute))
-    _add("inet_server_addr", (), TEXT, lambda c: None)
+    _add("inet_client_addr", (), INET, _client_address)
+    _add("inet_server_addr", (), INET, lambda c: None)
     _add("inet_server_port", (), INTEGER, lambda c: None)
     _add("current_schema", (), NAME, lambda c: next(iter(c.schemas(implicit=False)), None))
     _add("current_schemas", (BOOLEAN,), NAMES, lambda c, implicit: tuple(c.schemas(implicit=implicit)))

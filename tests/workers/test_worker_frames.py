@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +38,7 @@ def delta(size: int) -> Delta:
 
 
 def test_the_journal_knows_of_tables_that_are_watched() -> None:
-    journal = FlushJournal(limit_bytes=100)
+    journal = FlushJournal(lambda: {7: "", 8: "", 9: ""}, limit_bytes=100)
     journal.flushed(1, {7: (delta(1),)})
     journal.watch([7])
     two, three = delta(10), delta(20)
@@ -54,3 +56,22 @@ def test_the_journal_knows_of_tables_that_are_watched() -> None:
     journal.forget()
     assert journal.between(7, 3, 4) is None
     assert journal.between(7, 4, 4) == []
+
+
+class WatchedDelta(Delta):
+    """One that a weak reference may be to."""
+
+
+def test_the_journal_has_nothing_of_tables_that_were_dropped() -> None:
+    tables = {7: "", 8: ""}
+    journal = FlushJournal(lambda: tables)
+    journal.watch([7, 8])
+    kept, gone = delta(10), WatchedDelta()
+    journal.flushed(1, {7: (kept,), 8: (gone,), 9: (delta(1),)})
+    dropped = weakref.ref(gone)
+    del gone, tables[8]
+    journal.flushed(2, {8: (delta(1),), 9: (delta(1),)})
+    assert dropped() is None
+    assert journal.between(7, 0, 2) == [kept]
+    assert journal.between(8, 0, 2) is None  # a snapshot from before may still read it
+    assert journal.between(8, 2, 2) == []

@@ -62,7 +62,7 @@ class WorkerPool:
         self.counts = WorkerCounts()
         self._loop = loop
         self._store = store
-        self._journal = FlushJournal()
+        self._journal = FlushJournal(lambda: store.disk.written.tables)
         self._queries = Queries()
         self._numbers = count(1)
         start = WorkerStart(

@@ -6,7 +6,7 @@ scans of a table are of key ranges, only the rows in them are sent.
 
 The :class:`FlushJournal` knows what flushes moved out of memory, for as long as a worker may ask: so columns
 that the worker keeps can be patched. Only tables that a worker was asked about are written down, and only so
-much of it; of the rest it is known up to which flush nothing is known.
+much of it; of the rest it is known up to which flush nothing is known. Of a dropped table nothing stays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
@@ -41,20 +41,31 @@ _private = count(-1, -1)  # serial numbers that no delta has
 
 
 class FlushJournal:
-    """Deltas by table and flush. ``flushed`` is for the flushing thread, all else for the loop's."""
+    """Deltas by table and flush. ``flushed`` is for the flushing thread, all else for the loop's.
 
-    def __init__(self, limit_bytes: int = _LIMIT_BYTES) -> None:
+    Args:
+        tables: gives the tables that there are as of the newest flush, by their ids.
+    """
+
+    def __init__(self, tables: Callable[[], Mapping[int, object]], limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._tables = tables
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._watched: set[int] = set()
         self._entries: deque[tuple[int, int, Chain]] = deque()  # (flush, table, what it moved)
         self._nbytes = 0
         self._forgotten: dict[int, int] = {}  # by table: nothing is known of the flushes up to this one
+        self._dropped = 0  # the same of all tables that are no more
 
     def flushed(self, number: int, frozen: Mapping[int, Chain]) -> None:
         """Flush ``number`` moved these deltas."""
+        tables = self._tables()
         with self._lock:
+            self._drop(number, (self._watched | self._forgotten.keys()) - tables.keys())
             for table, chain in frozen.items():
+                if table not in tables:  # an index, or dropped by this flush
+                    self._dropped = number
+                    continue
                 if table in self._watched:
                     self._entries.append((number, table, chain))
                     self._nbytes += _size(chain)
@@ -64,6 +75,17 @@ class FlushJournal:
                 number, table, chain = self._entries.popleft()
                 self._nbytes -= _size(chain)
                 self._forgotten[table] = number
+
+    def _drop(self, number: int, gone: Collection[int]) -> None:
+        if not gone:
+            return
+        self._dropped = number
+        self._watched.difference_update(gone)
+        for table in gone:
+            self._forgotten.pop(table, None)
+        kept = deque(one for one in self._entries if one[1] not in gone)
+        self._nbytes = sum(_size(chain) for _, _, chain in kept)
+        self._entries = kept
 
     def watch(self, tables: Iterable[int]) -> None:
         """Write down what happens to these tables from now on."""
@@ -82,7 +104,8 @@ class FlushJournal:
     def between(self, table: int, after: int, until: int) -> list[Delta] | None:
         """The deltas of ``table`` that flushes in (after, until] moved; None when that is not known."""
         with self._lock:
-            if self._forgotten.get(table, 0) > after:
+            until_here = self._forgotten.get(table, 0) if table in self._tables() else self._dropped
+            if until_here > after:
                 return None
             return [
                 delta

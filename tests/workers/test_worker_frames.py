@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from herdpy_server.store.layers import Delta
 from herdpy_server.workers.messages import ResultBatch, Splitter, WorkerLogRecord, frame, read_by_server
-from herdpy_server.workers.shipping import FlushJournal
+from herdpy_server.workers.shipping import FlushJournal, Queries
+from herdpy_sql.columnar import ColumnarQuery
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.binary(max_size=300)), max_size=10), st.data())
@@ -75,3 +76,14 @@ def test_the_journal_has_nothing_of_tables_that_were_dropped() -> None:
     assert journal.between(7, 0, 2) == [kept]
     assert journal.between(8, 0, 2) is None  # a snapshot from before may still read it
     assert journal.between(8, 2, 2) == []
+
+
+def test_a_query_is_pickled_once_and_goes_with_its_plan() -> None:
+    queries = Queries()
+    first, other = (ColumnarQuery(sql, (), (), ()) for sql in ("SELECT 1", "SELECT 2"))
+    number, made = queries.pickled(first)
+    assert queries.pickled(other)[0] != number
+    assert queries.pickled(first) == (number, made)
+    assert queries.pickled(first)[1] is made
+    del first
+    assert len(queries) == 1

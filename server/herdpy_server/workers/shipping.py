@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -120,20 +121,26 @@ def _size(chain: Chain) -> int:
 
 
 class Queries:
-    """Queries as pickles, each with a number; made once for as long as it is used."""
+    """Queries as pickles, each with a number; made once for as long as it is used, and there."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[int, tuple[ColumnarQuery, int, bytes]] = OrderedDict()
+        self._made: OrderedDict[int, tuple[weakref.ref[ColumnarQuery], int, bytes]] = OrderedDict()
         self._numbers = count(1)
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._made)
 
     def pickled(self, query: ColumnarQuery) -> tuple[int, bytes]:
         """The number and the pickle of a query."""
         if query.handed:  # it will not come again
             return next(self._numbers), _pickled(query)
-        found = self._made.get(id(query))
+        key, made = id(query), self._made
+        found = made.get(key)
         if found is None:
-            found = self._made[id(query)] = query, next(self._numbers), _pickled(query)
-        self._made.move_to_end(id(query))
+            there = weakref.ref(query, lambda _: made.pop(key, None))
+            found = made[key] = there, next(self._numbers), _pickled(query)
+        made.move_to_end(key)
         if len(self._made) > _QUERIES:
             self._made.popitem(last=False)
         return found[1], found[2]

@@ -76,7 +76,7 @@ class Scan:
         return self.range.bounds(self.table, params)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ColumnarQuery:
     """A SELECT as DuckDB runs it. Immutable: made once, run many times, from any thread.
 

@@ -27,6 +27,8 @@ DEFERRABLE_UNIQUE_LEVEL = 2
 """From here on PRIMARY KEY and UNIQUE may be DEFERRABLE; an older version would not hold them."""
 NOTIFY_LEVEL = 2
 """From here on the log may have notifications (records of type 26)."""
+FUNCTIONS_LEVEL = 2
+"""From here on the catalog may have functions (objects of the kind "function")."""
 LEVEL_HINT = (
     f"Use the HerdPy that wrote it, or a newer one: this one knows level {NEWEST_LEVEL} (docs/upgrades.md)."
 )

@@ -105,7 +105,7 @@ _CLASSES: dict[str, type[DatabaseError]] = {
         ("22", DataError),
         ("23 HP", IntegrityError),
         ("24 25 2B 2D XX", InternalError),
-        ("0L 20 21 26 34 3D 3F 42 44", ProgrammingError),
+        ("0L 20 21 26 34 3D 3F 42 44 P0", ProgrammingError),
         ("08 27 28 2F 38 39 3B 40 53 54 55 57 58 72 F0 HV HP003", OperationalError),
     )
     for state in states.split()

@@ -1,4 +1,6 @@
-"""What a statement is given of its surroundings: the time, and sequences. Below ``storage`` and plans.
+"""What a statement is given of its surroundings: the time, sequences, and what runs functions.
+
+Below ``storage`` and plans.
 
 Nothing that a plan does looks at a clock by itself: the session passes one in, so that running a plan again
 on the same state comes to the same.
@@ -6,11 +8,13 @@ on the same state comes to the same.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Sequences(Protocol):
-    """The sequences that a statement may use, named by texts as a regclass has them, and notifications.
+    """The sequences that a statement may use, named by texts as a regclass has them.
+
+    And notifications, and functions of the catalog.
 
     SqlError as PostgreSQL has it: 42P01, 42809, 2200H, 22003, 55000.
     """
@@ -27,8 +31,29 @@ class Sequences(Protocol):
     def setval(self, sequence: str, value: int, called: bool) -> int:
         """Let it go on after ``value``, or with it where it is not ``called``."""
 
+    def call_program(
+        self, program: int, values: list[Any], expected: tuple[tuple[str, Any], ...] | None = None
+    ) -> Any:
+        """What a function of the catalog gives: a datum, a tuple of a row, a list of rows.
+
+        ``expected``: names and types of the columns, of one that gives records.
+        """
+
+    def run_block(self, program: Any) -> None:
+        """Run a DO block. SqlError: whatever goes wrong."""
+
     def pg_notify(self, channel: str | None, payload: str | None) -> str:
         """Send a notification with the commit; gives "". SqlError 22023, 54000, 0A000."""
+
+
+class Programs(Protocol):
+    """Runs the functions of the catalog for a statement."""
+
+    def call(self, program: int, values: list[Any], expected: tuple[tuple[str, Any], ...] | None) -> Any:
+        """See ``Sequences.call_program``."""
+
+    def run_block(self, program: Any) -> None:
+        """See ``Sequences.run_block``."""
 
 
 class Clock:

@@ -99,6 +99,38 @@ class CommentDefinition(Struct, frozen=True, omit_defaults=True, tag_field="kind
     column: int = -1
 
 
+class FunctionDefinition(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="function"):
+    """A function or a procedure. Its object's name is the name with the types of what is given to it.
+
+    Types are texts as ``programs.type_texts`` writes them: they outlive another name of the type.
+
+    Attributes:
+        name: as calls have it.
+        language: "sql" or "plpgsql". ``source``: the program, as it was written.
+        arguments: (mode, name, type, default) of each. The mode is "i" (IN), "o" (OUT), "b" (INOUT) or "t" (a
+            column of RETURNS TABLE); a default is an expression, "" for none.
+        returns: the type of the result, of a row where ``gives_rows``; "void", "trigger", "record".
+        procedure: CALL runs it.
+        volatility: "v" (VOLATILE), "s" (STABLE) or "i" (IMMUTABLE).
+        strict: NULL for any argument is NULL for the result, and nothing runs.
+        parallel, leakproof, cost, rows: as they were declared, for pg_proc; 0 for what is usual.
+    """
+
+    name: str
+    language: str
+    source: str
+    arguments: tuple[tuple[str, str, str, str], ...] = ()
+    returns: str = "void"
+    gives_rows: bool = False
+    procedure: bool = False
+    volatility: str = "v"
+    strict: bool = False
+    parallel: str = "u"
+    leakproof: bool = False
+    cost: float = 0
+    rows: float = 0
+
+
 class RightsDefinition(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="rights"):
     """Who owns something, and what others may do with it. Its object is named so that there is one for each.
 
@@ -126,6 +158,7 @@ Definition = (
     | StatisticsDefinition
     | CommentDefinition
     | RightsDefinition
+    | FunctionDefinition
 )
 
 RELATION_KINDS = frozenset({"sequence", "view"})
@@ -148,7 +181,8 @@ class CatalogObject:
 
     @functools.cached_property
     def kind(self) -> str:
-        """What it is: "schema", "sequence", "view", "enum", "statistics", "comment", "rights"."""
+        """What it is: "schema", "sequence", "view", "enum", "statistics", "comment", "rights",
+        "function"."""
         return str(self.definition.__struct_config__.tag)
 
     @property

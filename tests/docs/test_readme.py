@@ -24,8 +24,8 @@ TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 MISSING = {
     "triggers": ["CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"],
-    "functions of one's own": ["CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'"],
     "privileges on columns": ["GRANT SELECT (k) ON t TO PUBLIC", "GRANT UPDATE (v, k) ON t TO PUBLIC"],
+    "privileges on functions": ["GRANT EXECUTE ON FUNCTION lower(text) TO PUBLIC"],
     "materialized views": ["CREATE MATERIALIZED VIEW m AS SELECT k FROM t"],
 }
 PRESENT: dict[str, tuple[list[str], object]] = {

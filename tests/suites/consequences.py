@@ -15,7 +15,8 @@ from typing import Any
 _TEXTS = re.compile(r"'(?:[^']|'')*'")
 _WORD = re.compile(r"\w+")
 _OBJECT = re.compile(
-    r"\b(?:from|into|update|table|only|copy|view|index|on|sequence|trigger|function|policy|rule|partition|of|type|domain"
+    r"\b(?:on\s+(?:function|procedure|routine)|procedure|routine|from|into|update|table|only|copy|view|index"
+    r"|on|sequence|trigger|function|policy|rule|partition|of|type|domain"
     r"|role|user|schema|inherits|prepare|cursor|declare|to)"
     r"\s+(?:if\s+(?:not\s+)?exists\s+)?(?:only\s+)?\(?\"?(?:\w+\"?\.\"?)?(\w+)",
     re.IGNORECASE,

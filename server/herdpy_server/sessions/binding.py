@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mypy_extensions import mypyc_attr
+
 from herdpy_server.roles.permissions import permit
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.flashback import NeedsPast
@@ -103,6 +105,7 @@ class Binding:
                 auditor.statement(block, kind, parsed.text)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BoundStatement:
     """A statement that runs, with the plan and the datums that it is now.
 

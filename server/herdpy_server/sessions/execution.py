@@ -36,6 +36,7 @@ from herdpy_server.sessions.block import SessionNotice, TransactionBlock
 from herdpy_server.sessions.column_inserts import ParameterColumns
 from herdpy_server.sessions.flashback import NeedsPast, past_state
 from herdpy_server.sessions.portals import Cursors
+from herdpy_server.sessions.programs import SessionPrograms
 from herdpy_server.sessions.result import Delivery, Result, RowStream
 from herdpy_server.sessions.time_slices import (
     SLICED,
@@ -89,6 +90,7 @@ class Execution:
 
     Attributes:
         block, queries, cursors, binding: as given.
+        programs: runs the functions of the catalog that its statements call.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Execution:
         self._waits = block.waits
         self._checks = block.checks
         self._share = Share(block.waits.check)
+        self.programs = SessionPrograms(self)
         self._reader = Workspace(
             block.tablespace.store, _NO_LOCKS, None
         )  # of rows that are read by key alone
@@ -444,7 +447,7 @@ class Execution:
 
     def _in_one_turn(self, ready: ReadyPlan, *, limited: bool) -> bool:
         """Whether an attempt to run a plan leaves no turn to others."""
-        if ready.asks:
+        if ready.asks or ready.calls:
             return False
         if ready.is_stepped or (ready.is_sliced and not limited):
             return not self.block.streams
@@ -504,7 +507,7 @@ class Execution:
         In a transaction of its own it is ready to be committed then, in the same turn. One that has ``begun``
         goes on from there, in the turn of its first attempt.
         """
-        if bound.many and bound.ready.asks:
+        if bound.many and (bound.ready.asks or bound.ready.calls):
             return await self._each(transaction, bound)
         own = transaction is not self.block.transaction
         ready, workspace = bound.ready, transaction.workspace
@@ -625,11 +628,11 @@ class Execution:
 
         ``stale``: how often what it asked for first was out of date when it ran.
         """
-        self._waits.working = transaction
+        before, self._waits.working = self._waits.working, transaction
         try:
             return await self._step_by_step(transaction, bound, clock, stale, limited=limited)
         finally:
-            self._waits.working = None
+            self._waits.working = before
 
     async def _step_by_step(
         self,
@@ -643,6 +646,8 @@ class Execution:
         """What :meth:`_in_turns` does."""
         ready, values = bound.ready, bound.values
         plan = ready.plan
+        if ready.calls:
+            return await self.programs.carry_out(transaction, plan, values, clock)
         if ready.is_sliced and not limited and self.block.streams:
             return await self._in_slices(transaction, plan, values, clock, stale)
         source = None
@@ -712,10 +717,16 @@ class Execution:
 
     def _check_may_write(self, plan: Plan, *, own: bool) -> None:
         """SqlError 25006, or 25001 for CONCURRENTLY inside a transaction block."""
-        if self._settings.read_only and not self._only_locks(plan):
+        may_read = plan.calls and not self._settings.standby  # what it calls is checked by itself
+        if self._settings.read_only and not may_read and not self._only_locks(plan):
             self.block.check_writable(plan.tag)
         if plan.concurrently and not own:
             raise SqlError("25001", f"{plan.tag} CONCURRENTLY cannot run inside a transaction block")
+
+    @property
+    def controls(self) -> Mapping[type[Plan], Control]:
+        """What carries out the statements that the session itself does."""
+        return self._controls
 
     def _only_locks(self, plan: Plan) -> bool:
         """Whether it is a LOCK TABLE that who only reads may carry out: on a standby of the weaker modes."""

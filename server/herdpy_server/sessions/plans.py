@@ -75,7 +75,8 @@ class ReadyPlan:
             needs no lock, no transaction and no place in the log.
         asks: the columnar engine is asked first.
         is_streamed: its rows are those of the columnar engine, and may be made when they are wanted.
-        only_locks: it is LOCK TABLE. ``counts``: its answer has a number of rows.
+        calls: as of the plan: it runs functions of the catalog. ``only_locks``: it is LOCK TABLE.
+            ``counts``: its answer has a number of rows.
         is_limited, is_sliced, is_stepped: how it shares the loop, see ``time_slices``. A point statement
             need not. ``one_turn``: no run of it leaves a turn to others.
         is_point: it reads or writes one row at most, in one turn. ``is_point_read``: it reads one by its key,
@@ -85,6 +86,7 @@ class ReadyPlan:
 
     __slots__ = (
         "asks",
+        "calls",
         "catalog",
         "counts",
         "engine",
@@ -109,15 +111,17 @@ class ReadyPlan:
         self.engine: Engine = engine
         self.permitted: set[EffectiveRole] = set()
         self.read_only = plan.read_only
+        self.calls = plan.calls
         self.asks = plan.source is not None
         self.reads_now = plan.read_only and not self.asks
         self.counts = plan.columns is not None or plan.tag in _COUNTING
         self.only_locks = isinstance(plan, LockTablePlan)
         self.is_streamed = type(plan) is ColumnarSelect
-        self.is_limited = not plan.brief and type(plan) in LIMITED and is_limited(plan)
-        self.is_sliced = not plan.brief and is_sliced(plan)
-        self.is_stepped = isinstance(plan, STEPPED)
-        self.one_turn = not (self.asks or self.is_sliced or self.is_stepped)
+        may_stop = not plan.brief and not self.calls
+        self.is_limited = may_stop and type(plan) in LIMITED and is_limited(plan)
+        self.is_sliced = may_stop and is_sliced(plan)
+        self.is_stepped = isinstance(plan, STEPPED) and not self.calls
+        self.one_turn = not (self.asks or self.calls or self.is_sliced or self.is_stepped)
         is_run = type(plan).run is not Plan.run  # and not carried out by the session
         self.is_point = plan.brief and self.one_turn and is_run
         self.is_point_read = self.is_point and self.reads_now
@@ -262,7 +266,9 @@ class Prepared:
 
     def _make(self, catalog: Catalog, engine: Engine) -> ReadyPlan:
         before = self.ready
-        known = None if before is None or engine != before.engine else before.plan.moved(catalog)
+        known = None
+        if before is not None and engine == before.engine and not before.plan.calls:
+            known = before.plan.moved(catalog)
         plan = known or prepare(
             self.statement, catalog, engine=engine, param_types=enums_of_now(self._declared, catalog)
         )

@@ -32,6 +32,7 @@ from functools import partial
 
 from herdpy.formats import (
     DEFERRABLE_UNIQUE_LEVEL,
+    FUNCTIONS_LEVEL,
     PARTITIONS_LEVEL,
     TIME_PRECISION_LEVEL,
     TYPES_LEVEL,
@@ -61,6 +62,7 @@ from herdpy_sql.objects import (
     RELATION_KINDS,
     CatalogObject,
     CommentDefinition,
+    FunctionDefinition,
     RightsDefinition,
     SequenceDefinition,
     StatisticsDefinition,
@@ -120,11 +122,7 @@ class Definitions:
             bases = {(one.type.element or one.type.base) for one in table.columns}
             new = next((f"columns of type {base.value} are" for base in LATER_TYPES if base in bases), "")
         if new:
-            raise SqlError(
-                "0A000",
-                f"{new} not supported before the upgrade of this database is finished",
-                hint="herdpy admin upgrade --finish (docs/upgrades.md).",
-            )
+            raise _early(new)
 
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
@@ -236,6 +234,8 @@ class Definitions:
 
     def put_object(self, one: CatalogObject) -> bool:
         """Define an object that is no table (a new id from ``next_id``), or change it; whether it is new."""
+        if isinstance(one.definition, FunctionDefinition) and self._state.store.level() < FUNCTIONS_LEVEL:
+            raise _early("functions are")
         catalog = self._state.catalog
         there = catalog.objects.get(one.id)
         self._define_object(one, place_of(catalog, one), place_of(catalog, there or one))
@@ -361,6 +361,15 @@ class Definitions:
         """Nobody else gets these new ids, whatever becomes of this transaction."""
         self._state.store.id_head = max(self._state.store.id_head, max(numbers) + 1)
         self._state.new_ids.update(numbers)
+
+
+def _early(what: str) -> SqlError:
+    """0A000 for what not all servers that may read the log know of."""
+    return SqlError(
+        "0A000",
+        f"{what} not supported before the upgrade of this database is finished",
+        hint="herdpy admin upgrade --finish (docs/upgrades.md).",
+    )
 
 
 # What is locked, and what needs what.

@@ -16,6 +16,7 @@ in its own layer until it commits, and is undone with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,6 +34,7 @@ from herdpy_server.store.tables import TableOps, duplicate
 from herdpy_server.store.transaction_state import TransactionState
 from herdpy_sql import sequences
 from herdpy_sql.catalog import Index, Table, is_temporary
+from herdpy_sql.clock import Programs
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import UPDATE
 from herdpy_sql.objects import SYSTEM, CatalogObject
@@ -52,6 +54,7 @@ class Workspace(TransactionState):
 
     Attributes:
         role: the key of the role whose things the new ones are.
+        programs: runs functions for its statement; None where none may be called.
         memory: what its session remembers of sequences; None where there is no session.
         used: ids of the sequences whose states are to be logged with the commit.
         taken: states before the first value was taken since this was emptied, for ``give_back``.
@@ -59,6 +62,7 @@ class Workspace(TransactionState):
 
     role = SYSTEM
     memory: SequenceMemory | None = None
+    programs: Programs | None = None
 
     def __init__(self, store: Store, locks: Locks, owner: object) -> None:
         TransactionState.__init__(self, store, locks, owner)
@@ -281,6 +285,19 @@ class Workspace(TransactionState):
         if memory is None or memory.last is None or memory.last not in self.catalog.objects:
             raise SqlError("55000", "lastval is not yet defined in this session")
         return memory.values[memory.last]
+
+    def call_program(
+        self, program: int, values: list[Any], expected: tuple[tuple[str, Any], ...] | None = None
+    ) -> Any:
+        """What a function of the catalog gives. SqlError 0A000 where none may be called."""
+        if self.programs is None:
+            raise SqlError("0A000", "functions of the database are not called in this place of a statement")
+        return self.programs.call(program, values, expected)
+
+    def run_block(self, program: Any) -> None:
+        """Run a DO block."""
+        assert self.programs is not None
+        self.programs.run_block(program)
 
     def pg_notify(self, channel: str | None, payload: str | None) -> str:
         """Send a notification with the commit; what the function gives, which is nothing.

@@ -561,6 +561,10 @@ def _sequence_call(emitter: Emitter, expr: n.SequenceCall) -> Typed:
     raise no_function(expr.name, [arg.type for arg in expr.args])
 
 
+def _program_call(emitter: Emitter, expr: n.ProgramCall) -> Typed:
+    raise n.NotColumnar(f"function {expr.name} of the database is not supported in this place of a query")
+
+
 EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     Emitted: _text,
     n.ColumnRef: _column,
@@ -588,6 +592,7 @@ EMITTERS: dict[type[n.Expr], Callable[[Emitter, Any], Typed]] = {
     n.NullIf: _nullif,
     n.RowField: _field,
     n.SequenceCall: _sequence_call,
+    n.ProgramCall: _program_call,
     n.Collated: _collated,
 }
 

@@ -79,6 +79,7 @@ class Plan:
         remarks: notices that the client gets besides the answer.
         bound: the typed expressions that the steps were made of, by what they are for, for EXPLAIN (VERBOSE).
         reads_past: it reads a moment of the past, and is run with the state of that moment.
+        calls: it runs functions of the catalog, which may run any statement.
         brief: it touches one row at most, by its key, or it only begins or commits: it takes microseconds.
     """
 
@@ -89,6 +90,7 @@ class Plan:
     source: Any = None
     engine: str = "own"
     brief: bool = False
+    calls: bool = False
     reads_past: bool = False
     concurrently: bool = False
     remarks: tuple[Remark, ...] = ()

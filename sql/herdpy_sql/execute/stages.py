@@ -149,7 +149,9 @@ class StagedPlan(Plan):
     def measured(self, measured: Callable[[Plan], Plan]) -> StagedPlan:
         """The same of stages that ``measured`` made of these."""
         stages = tuple(replace(stage, plan=measured(stage.plan)) for stage in self.stages)
-        return StagedPlan(stages, self.param_types, self.tools, self.tag)
+        found = StagedPlan(stages, self.param_types, self.tools, self.tag)
+        found.calls, found.brief, found.read_only = self.calls, self.brief, self.read_only
+        return found
 
     def explain(self) -> list[str]:
         lines = self.stages[-1].plan.explain()

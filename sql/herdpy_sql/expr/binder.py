@@ -114,9 +114,29 @@ class ExprBinder:
         if not isinstance(name, exp.Identifier):
             raise SqlError("42601", "* is not allowed here")
         table = None if node.args.get("table") is None else identifier(node.args["table"])
+        if self.params.names is not None and (found := self._of_program(node, table)) is not None:
+            return found
         if table is not None and node.args.get("db") is not None and identifier(node.args["db"]) != "public":
             raise missing_relation(table, [])
         return self.scope.resolve(table, identifier(name))
+
+    def _of_program(self, node: exp.Column, table: str | None) -> n.Expr | None:
+        """A variable of the program that the statement is part of. SqlError 42702 where a column is, too."""
+        name, before = identifier(node.this), node.args.get("db")
+        path = (name,) if table is None else (table, name)
+        if before is not None:
+            path = (identifier(before), *path)
+        found = self.params.named(path)
+        if found is not None and before is None and self.scope.has_reference(table, name):
+            assert self.params.names is not None
+            if self.params.names.prefers_columns:
+                return None
+            raise SqlError(
+                "42702",
+                f'column reference "{name}" is ambiguous',
+                detail="It could refer to either a PL/pgSQL variable or a table column.",
+            )
+        return found
 
     def literal(self, node: exp.Literal) -> n.Expr:
         if node.is_string:

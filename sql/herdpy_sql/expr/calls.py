@@ -229,8 +229,26 @@ def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.
     return _allowed(binder, found)
 
 
+PROGRAM = "herdpy_program"
+"""Where a call's node has what its name means of the catalog's functions (see ``plan.program_calls``)."""
+
+
 def anonymous(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:
-    """A call by a name that sqlglot does not know. SqlError 42883."""
+    """A call by a name that sqlglot does not know; the system's functions come first. SqlError 42883."""
+    callee = node.args.get(PROGRAM)
+    if callee is None:
+        return _of_system(binder, node)
+    if str(node.this).lower() in ROUTINES:
+        try:
+            return _of_system(binder, node)
+        except SqlError as error:
+            if error.sqlstate != "42883":
+                raise
+    found: n.Expr = callee.bind(binder, node)
+    return found
+
+
+def _of_system(binder: ExprBinder, node: exp.Anonymous) -> n.Expr:
     name = str(node.this).lower()
     absent = absent_function(name)
     if absent is not None:

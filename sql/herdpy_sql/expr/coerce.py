@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -24,16 +24,61 @@ if TYPE_CHECKING:
 MAX_PARAMS = 65_535
 
 
+class ProgramNames(Protocol):
+    """The names of a program that a statement in it may use: as its parameters, numbered as they are met.
+
+    Attributes:
+        types: of the parameters so far. ``written``: how many of them can be written as $1, $2 ...
+        prefers_columns: a column that has the name is meant; else 42702 is raised.
+    """
+
+    prefers_columns: bool
+    types: list[SqlType]
+    written: int
+
+    def find(self, path: tuple[str, ...]) -> tuple[int, SqlType] | None:
+        """The number and type of what a name means; None where it means nothing."""
+
+    def record(self, name: str) -> list[tuple[str, int, SqlType]] | None:
+        """The columns of a record, with their numbers and types; None where the name means none."""
+
+
 class Params:
     """The parameters of one statement: which there are, and the type that each has taken so far.
 
     ``preset`` are types that the caller knows (UNKNOWN for those it leaves to their places); ``most`` is the
     highest number.
+
+    Attributes:
+        names: what names mean besides columns, in a statement of a program; None elsewhere.
     """
 
-    def __init__(self, preset: Sequence[SqlType] = (), most: int = MAX_PARAMS) -> None:
+    def __init__(
+        self, preset: Sequence[SqlType] = (), most: int = MAX_PARAMS, names: ProgramNames | None = None
+    ) -> None:
         self._types = list(preset)
         self._most = most
+        self.names = names
+        if names is not None:
+            self._most = names.written
+            self._types += names.types[len(self._types) :]
+
+    def named(self, path: tuple[str, ...]) -> Param | None:
+        """The parameter that a name of a program means; None where it means none."""
+        found = None if self.names is None else self.names.find(path)
+        return None if found is None else self._numbered(*found)
+
+    def record(self, name: str) -> tuple[tuple[str, Expr], ...] | None:
+        """The columns of a program's record, by their names; None where the name means none."""
+        found = None if self.names is None else self.names.record(name)
+        if found is None:
+            return None
+        return tuple((field, self._numbered(number, type_)) for field, number, type_ in found)
+
+    def _numbered(self, number: int, sql_type: SqlType) -> Param:
+        assert self.names is not None
+        self._types += self.names.types[len(self._types) :]
+        return Param(sql_type, number)
 
     @property
     def types(self) -> tuple[SqlType, ...]:

@@ -475,6 +475,20 @@ def _sequence_call(expr: n.SequenceCall) -> Compiled:
     return run
 
 
+def _program_call(expr: n.ProgramCall) -> Compiled:
+    number, strict, args = expr.program, expr.strict, [compile_expr(arg) for arg in expr.args]
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> Any:
+        values = [arg(row, params, clock) for arg in args]
+        if strict and None in values:
+            return None
+        if clock.sequences is None:
+            raise SqlError("0A000", "functions of the database are not called here")
+        return clock.sequences.call_program(number, values)
+
+    return run
+
+
 def _call(expr: n.Call) -> Compiled:
     function = expr.function
     if len(expr.args) == 2 and function.strict and not function.needs_clock:
@@ -632,6 +646,7 @@ COMPILERS.update(
         n.Now: _now,
         n.Random: _random,
         n.SequenceCall: _sequence_call,
+        n.ProgramCall: _program_call,
         n.Call: _call,
         n.Chain: _chain,
         n.Cast: _cast,
@@ -652,7 +667,7 @@ def folded(expr: n.Expr) -> n.Expr:
     """``expr``, or its value when its parts are constants and it does not look at the clock."""
     if isinstance(expr, n.And | n.Or):
         return _folded_logic(expr)
-    if isinstance(expr, n.SequenceCall):
+    if isinstance(expr, n.SequenceCall | n.ProgramCall):
         return expr
     parts = n.children(expr)
     constants = [part for part in parts if type(part) is n.Const]

@@ -276,6 +276,20 @@ class SequenceCall(Expr, frozen=True):
     args: tuple[Expr, ...]
 
 
+class ProgramCall(Expr, frozen=True):
+    """A call of a function that the catalog has, which the session runs.
+
+    Attributes:
+        program: the id of its object. ``name``: as it is called.
+        strict: NULL where an argument is NULL, without a call.
+    """
+
+    program: int
+    name: str
+    args: tuple[Expr, ...]
+    strict: bool = False
+
+
 class Foreign(Expr, frozen=True):
     """What the columnar engine alone has, such as a subquery or an aggregate.
 
@@ -488,7 +502,7 @@ def _of_window(expr: Window) -> tuple[Expr, ...]:
 
 
 _PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
-    **dict.fromkeys((Call, SequenceCall, Coalesce, Extreme, And, Or), attrgetter("args")),
+    **dict.fromkeys((Call, SequenceCall, ProgramCall, Coalesce, Extreme, And, Or), attrgetter("args")),
     **dict.fromkeys((Comparison, Distinct), attrgetter("left", "right")),
     **dict.fromkeys((Cast, Not, IsNull, IsTruth), lambda expr: (expr.arg,)),
     Chain: _of_chain,
@@ -558,7 +572,7 @@ def takes_values(expr: Expr) -> bool:
 
 def is_volatile(expr: Expr) -> bool:
     """Whether it is another value for each row, and so no statement's one value."""
-    return any(isinstance(one, Random | SequenceCall) for one in walk(expr))
+    return any(isinstance(one, Random | SequenceCall | ProgramCall) for one in walk(expr))
 
 
 def foreign_reason(expr: Expr) -> str:
@@ -586,7 +600,7 @@ def has_columns(expr: Expr) -> bool:
 def is_constant(expr: Expr) -> bool:
     """Whether it is the same whatever the row, the parameters, the clock and the dice are."""
     for one in walk(expr):
-        if isinstance(one, ColumnRef | Param | Now | Random | SequenceCall | Foreign):
+        if isinstance(one, ColumnRef | Param | Now | Random | SequenceCall | ProgramCall | Foreign):
             return False
         if isinstance(one, Call | Cast) and one.function is not None and one.function.needs_clock:
             return False
@@ -621,7 +635,7 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     if changed is not None:
         return changed
     match expr:
-        case Call() | SequenceCall() | Coalesce() | Extreme() | And() | Or():
+        case Call() | SequenceCall() | ProgramCall() | Coalesce() | Extreme() | And() | Or():
             return replace(expr, args=tuple(rebuild(arg, change) for arg in expr.args))
         case Chain():
             steps = tuple((f, right and rebuild(right, change), given) for f, right, given in expr.steps)

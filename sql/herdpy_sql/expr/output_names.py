@@ -90,7 +90,7 @@ def _of_case(node: exp.Case, bound: str | None) -> tuple[str, int]:
 
 def _of_call(node: exp.Expression) -> tuple[str, int]:
     if isinstance(node, exp.Anonymous):
-        return str(node.this).lower(), 2
+        return identifier(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower(), 2
     if isinstance(node, exp.Concat) and joined_literal(node) is not None:
         return UNNAMED, 0
     if isinstance(node, exp.Trim):

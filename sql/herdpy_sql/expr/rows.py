@@ -49,6 +49,9 @@ def _starred(binder: ExprBinder, node: Any) -> list[n.Expr] | None:
     if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Star):
         return None
     name = identifier(node.args["table"])
+    fields = binder.params.record(name)
+    if fields is not None:
+        return [value for _, value in fields]
     return [binder.scope.resolve(name, column) for column, _ in binder.scope.starred(name)]
 
 
@@ -85,6 +88,9 @@ def null_fields(binder: ExprBinder, node: Any) -> list[n.Expr] | None:
     if not isinstance(named, exp.Column) or named.args.get("table"):
         return None
     name = identifier(named.this)
+    fields = binder.params.record(name)
+    if fields is not None:
+        return [value for _, value in fields]
     found = binder.scope.relation(name)
     if found is None or binder.scope.has_column(name):
         return _starred(binder, node)
@@ -122,7 +128,9 @@ def _whole(binder: ExprBinder, node: Any) -> n.RelationRow | None:
     """The relation whose name stands where a column's might."""
     if not isinstance(node, exp.Column) or node.args.get("table") or isinstance(node.this, exp.Star):
         return None
-    return binder.scope.row(identifier(node.this))
+    name = identifier(node.this)
+    fields = binder.params.record(name)
+    return binder.scope.row(name) if fields is None else n.RelationRow(fields, None)
 
 
 def _document(binder: ExprBinder, fields: Iterable[tuple[str, n.Expr]]) -> n.Expr:

@@ -520,6 +520,14 @@ class Scope:
             return error.sqlstate != "42703"
         return True
 
+    def has_reference(self, table: str | None, name: str) -> bool:
+        """Whether a column can be meant so."""
+        try:
+            self.find(table, name)
+        except SqlError as error:
+            return error.sqlstate == "42702"
+        return True
+
     def query(self, node: exp.Expression) -> n.InnerQuery:
         """A query that stands here."""
         if self.queries is None:

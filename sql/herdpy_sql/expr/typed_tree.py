@@ -43,7 +43,7 @@ def _label(expr: n.Expr) -> str:
             return "cast" if function is not None else "cast without conversion"
         case n.Foreign():
             return expr.label()
-        case n.SequenceCall(name=name) | n.Random(name=name):
+        case n.SequenceCall(name=name) | n.ProgramCall(name=name) | n.Random(name=name):
             return f"call {name}"
         case n.Now(what=what):
             return f"time of the {what}"

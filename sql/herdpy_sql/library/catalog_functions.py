@@ -116,10 +116,10 @@ def _names() -> None:
         _add(f"{base.value} cast", (TEXT,), type_, cast)
         _add(f"{base.value} cast", (OID,), type_, cast)
         _add(f"to_{base.value}", (TEXT,), type_, found)
-    for kind in ("table", "type"):
+    for kind in ("table", "type", "function"):
         _add(f"pg_{kind}_is_visible", (OID,), BOOLEAN, lambda c, oid, kind=kind: c.is_visible(kind, oid))
     for kind in (
-        "function", "operator", "opclass", "opfamily", "collation", "conversion", "ts_config", "ts_dict",
+        "operator", "opclass", "opfamily", "collation", "conversion", "ts_config", "ts_dict",
         "ts_parser", "ts_template", "statistics_obj",
     ):  # fmt: skip
         _add(f"pg_{kind}_is_visible", (OID,), BOOLEAN, lambda c, oid: True)
@@ -148,8 +148,11 @@ def _texts() -> None:
         TEXT,
         lambda c, oid, column, flag: c.text("pretty index" if flag else "index", oid, column),
     )
+    for what in ("result", "arguments", "identity_arguments"):
+        _add(
+            f"pg_get_function_{what}", (OID,), TEXT, lambda c, oid, what=what: c.text(f"function {what}", oid)
+        )
     for name in (
-        "pg_get_function_result", "pg_get_function_arguments", "pg_get_function_identity_arguments",
         "pg_get_function_sqlbody", "pg_get_partition_constraintdef", "pg_get_statisticsobjdef_columns",
     ):  # fmt: skip
         _add(name, (OID,), TEXT, lambda c, oid: None)

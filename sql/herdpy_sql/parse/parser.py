@@ -57,6 +57,7 @@ from herdpy_sql.parse.object_commands import (
     parse_type_command,
 )
 from herdpy_sql.parse.partition_clauses import check_clauses
+from herdpy_sql.parse.program_commands import PROGRAM_COMMANDS, parse_program_command
 from herdpy_sql.parse.role_commands import (
     RIGHT_COMMANDS,
     ROLE_COMMANDS,
@@ -286,6 +287,7 @@ _MAKE = frozenset({"CREATE", "ALTER", "DROP"})
 _QUALIFIERS = frozenset({"OR", "REPLACE", "TEMP", "TEMPORARY", "UNLOGGED", "GLOBAL", "LOCAL"})
 _DEFINED = frozenset({"CREATE TABLE", "CREATE INDEX"})
 """What is known under other words: a statement that only begins so is a syntax error."""
+_OF_PROGRAMS = _MAKE | {"DO", "CALL"}
 _OF_RIGHTS = frozenset({"GRANT", "REVOKE", "ALTER", "REASSIGN", "DROP"})
 _DEFINITIONS = re.compile(
     r"CREATE\s+(?:(?:UNLOGGED\s+|(?:GLOBAL\s+|LOCAL\s+)?TEMP(?:ORARY)?\s+)?TABLE|(?:UNIQUE\s+)?INDEX)\b",
@@ -334,6 +336,8 @@ def _parse(statement: Statement) -> Expression | Command | CopyStatement:
         return parse_command(statement)
     if keyword in _OF_RIGHTS and RIGHT_COMMANDS.match(statement.clean):
         return parse_right_command(statement)
+    if keyword in _OF_PROGRAMS and PROGRAM_COMMANDS.match(statement.clean):
+        return parse_program_command(statement)
     if keyword in {"CREATE", "ALTER", "DROP"} and TYPE_COMMANDS.match(statement.clean):
         return parse_type_command(statement)
     if keyword in {"CREATE", "ALTER", "DROP", "COMMENT"} and OBJECT_COMMANDS.match(statement.clean):

@@ -16,10 +16,11 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DefinePlan, DropIndexPlan, DropTablePlan
 from herdpy_sql.execute.links import unique_access
-from herdpy_sql.objects import CatalogObject, SequenceDefinition, ViewDefinition
+from herdpy_sql.objects import CatalogObject, FunctionDefinition, SequenceDefinition, ViewDefinition
 from herdpy_sql.partition_map import parts_of_index, read_tables
 from herdpy_sql.plan.names import absent_relation, cascaded, not_there, notice, object_of, with_remarks
 from herdpy_sql.plan.scope import find_table
+from herdpy_sql.programs.type_texts import used_ids
 from herdpy_sql.sequences import owned_by, sequences_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Dropping:
                 if view.id not in self.given and not any(other.id == view.id for other in self.objects):
                     self.reasons.append(f"{described(view)} depends on {described(one)}")
                 self.add(view)
+            elif isinstance(view.definition, FunctionDefinition) and one.id in ids_used(view.definition):
+                if view.id not in self.given and not any(other.id == view.id for other in self.objects):
+                    self.reasons.append(f"{described(view)} depends on type {one.name}")
+                self.add(view)
 
     def _defaults_of(self, one: CatalogObject) -> None:
         dropped = {table.id for table in self.tables} | self.given
@@ -80,11 +85,24 @@ class Dropping:
                     )
 
 
+def ids_used(definition: FunctionDefinition) -> set[int]:
+    """The ids of the types, tables and views that a function needs."""
+    return used_ids((definition.returns, *(type_ for _mode, _name, type_, _default in definition.arguments)))
+
+
+def _types_of(definition: FunctionDefinition) -> list[str]:
+    """The types of a function's arguments as messages have them."""
+    return [type_ for mode, _name, type_, _default in definition.arguments if mode in {"i", "b"}]
+
+
 def described(one: Table | CatalogObject) -> str:
     """ "table t", "view s.v"."""
     kind = "table" if isinstance(one, Table) else "type" if one.kind == "enum" else one.kind
     is_seen = one.schema in {"", "public"} or is_temporary(one.schema)
-    return f"{kind} {one.name}" if is_seen else f"{kind} {one.schema}.{one.name}"
+    shown = one.name
+    if not isinstance(one, Table) and isinstance(one.definition, FunctionDefinition):
+        shown = f"{one.definition.name}({', '.join(_types_of(one.definition))})"
+    return f"{kind} {shown}" if is_seen else f"{kind} {one.schema}.{shown}"
 
 
 def drop_objects(command: ObjectCommand, catalog: Catalog, kind: str) -> Plan:

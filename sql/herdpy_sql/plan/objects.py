@@ -15,6 +15,7 @@ from herdpy_sql.objects import (
     CatalogObject,
     CommentDefinition,
     EnumDefinition,
+    FunctionDefinition,
     SchemaDefinition,
     ViewDefinition,
 )
@@ -22,7 +23,15 @@ from herdpy_sql.parse import Command
 from herdpy_sql.parse.commands import AlterAction
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.commands import CreateSchemaFor
-from herdpy_sql.plan.drop import Dropping, carry_out, depended_on, described, gather, references_to
+from herdpy_sql.plan.drop import (
+    Dropping,
+    carry_out,
+    depended_on,
+    described,
+    gather,
+    ids_used,
+    references_to,
+)
 from herdpy_sql.plan.names import (
     absent,
     cascaded,
@@ -346,14 +355,25 @@ def _drop_type(command: TypeCommand, catalog: Catalog) -> Plan:
         raise SqlError(
             "0A000", f"DROP TYPE ... CASCADE with views that use {shown[readers[0][0].id]} is not supported"
         )
+    readers += [
+        (one, program)
+        for one in found
+        for program in catalog.objects.values()
+        if isinstance(program.definition, FunctionDefinition) and one.id in ids_used(program.definition)
+    ]
     users = [(one, table, column) for one in found for table, column in catalog.columns_of_enum(one.id)]
+    if readers and "CASCADE" in command.options:
+        raise SqlError(
+            "0A000",
+            f"DROP TYPE ... CASCADE with views or functions of {shown[readers[0][0].id]} is not supported",
+        )
     if (users or readers) and "CASCADE" not in command.options:
         reasons = [
             f"column {column} of table {table.name} depends on type "
             f"{table.columns[table.positions[column]].type.name}"
             for one, table, column in users
         ]
-        reasons += [f"view {view.name} depends on type {shown[one.id]}" for one, view in readers]
+        reasons += [f"{described(reader)} depends on type {shown[one.id]}" for one, reader in readers]
         raise depended_on(f"cannot drop type {shown[found[0].id]}", reasons)
 
     def drop(view: View) -> None:

@@ -19,6 +19,7 @@ from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
+from herdpy_sql.parse.program_commands import ProgramCommand
 from herdpy_sql.parse.role_commands import RightCommand
 from herdpy_sql.plan import (
     change,
@@ -27,6 +28,7 @@ from herdpy_sql.plan import (
     objects,
     partitions,
     past,
+    programs,
     sequences,
     type_names,
     views,
@@ -42,6 +44,7 @@ from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.positions import place
+from herdpy_sql.plan.program_calls import mark_calls, with_programs
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.rules import with_references
 from herdpy_sql.plan.scope import name_of
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
+    from herdpy_sql.expr.coerce import ProgramNames
     from herdpy_sql.parse import Statement
     from herdpy_sql.types import SqlType
 
@@ -117,8 +121,10 @@ def prepare(
     engine: Engine = "auto",
     param_types: Sequence[SqlType | None] = (),
     scan_only: bool = False,
+    names: ProgramNames | None = None,
 ) -> Plan:
-    """The plan of a statement. ``param_types`` presets the types of $1 ... (None: to be inferred).
+    """The plan of a statement. ``param_types`` presets the types of $1 ... (None: to be inferred); ``names``
+    are those of the program that it is part of.
 
     SqlError for what is wrong (42601, 42P01, 42703, 42804 ...) or not supported (0A000).
     """
@@ -126,7 +132,7 @@ def prepare(
     statement = described(statement)
     try:
         settings = PlanSettings(
-            engine, scan_only, preset, system_query=_system_query, system_parts=_system_parts
+            engine, scan_only, preset, system_query=_system_query, system_parts=_system_parts, names=names
         )
         return _prepare(statement, catalog, settings)
     except RecursionError as error:
@@ -145,8 +151,35 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
     if as_of(tree) is not None:
         return past.of_the_past(_reading_past(tree, catalog, settings))
     tree = rewritten(tree, catalog)
+    calls = mark_calls(tree, catalog)
     if isinstance(tree, exp.Create):
+        if calls and tree.args.get("expression") is not None:
+            raise SqlError("0A000", "CREATE TABLE AS with functions of the database is not supported")
         return _create(tree, catalog, settings)
+    if calls:
+        return _calling(tree, catalog, settings)
+    return _changes_or_reads(tree, statement, catalog, settings)
+
+
+def _calling(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
+    """The plan of a statement that calls functions of the catalog."""
+    into = tree.args.get("into")
+    if into is not None or locks_within(tree) or changes_data(tree):
+        raise SqlError("0A000", "functions of the database are not supported in this statement")
+
+    def planned(one: exp.Expression, known: PlanSettings) -> Plan:
+        found = _one(one, catalog, known)
+        if isinstance(found, StagedPlan) or not isinstance(one, CHANGES):
+            return found
+        return with_references(found, catalog)
+
+    return with_programs(tree, catalog, settings, planned)
+
+
+def _changes_or_reads(
+    tree: exp.Expression, statement: Statement, catalog: Catalog, settings: PlanSettings
+) -> Plan:
+    """The plan of a statement that is no definition and calls no function of the catalog."""
     if locks_within(tree):
         tree = with_locks_first(tree)
         return bind_staged(tree, catalog, settings, lambda one, known: _one(one, catalog, known))
@@ -216,6 +249,8 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
         return objects.plan_type(command, catalog)
     if type_names.has_enums(catalog):
         type_names.mark_types_within(command, catalog)
+    if isinstance(command, ProgramCommand):
+        return programs.plan(command, catalog, settings, _planned_within(catalog, settings))
     if isinstance(command, ObjectCommand):
         return _object_plan(command, catalog, settings)
     if isinstance(command, RightCommand):
@@ -228,6 +263,13 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
         assert command.inner is not None
         return command_plan(command, _prepare(command.inner, catalog, settings))
     return command_plan(command)
+
+
+def _planned_within(catalog: Catalog, settings: PlanSettings) -> Callable[[Statement, ProgramNames], Plan]:
+    """What plans the statements of a program that is defined."""
+    return lambda statement, names: _prepare(
+        statement, catalog, replace(settings, names=names, param_types=())
+    )
 
 
 def _create(tree: exp.Create, catalog: Catalog, settings: PlanSettings) -> Plan:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
+    from herdpy_sql.expr.coerce import ProgramNames
     from herdpy_sql.given import Given
     from herdpy_sql.types import SqlType
 
@@ -74,6 +75,7 @@ class PlanSettings:
         system_query: the plan of a query with these types of parameters and targets where it is about the
             system catalog, else None.
         system_parts: the statement, if those parts of it are about the system catalog, else None.
+        names: of the program that the statement is part of; None elsewhere.
     """
 
     engine: Engine = "auto"
@@ -83,10 +85,11 @@ class PlanSettings:
     system_query: SystemQuery = _no_system_query
     system_parts: FindSystem = _no_system_parts
     verbose: bool = False
+    names: ProgramNames | None = None
 
     def params(self) -> Params:
         """A fresh collector of parameters' types."""
-        return Params(self.param_types)
+        return Params(self.param_types, names=self.names)
 
     def knowing(self, types: Sequence[SqlType], *trees: exp.Expression | None) -> PlanSettings:
         """These settings for what is planned next, after ``trees`` have given their parameters ``types``.

@@ -47,7 +47,7 @@ class Subject:
         return f"{self.on} {self.id} {self.role}" if self.role else f"{self.on} {self.id}"
 
 
-OWNED = frozenset({"schema", "view", "sequence", "enum"})
+OWNED = frozenset({"schema", "view", "sequence", "enum", "function"})
 """Kinds of objects that have owners."""
 
 DEFAULTS = frozenset({"tables", "sequences", "schemas"})
@@ -151,7 +151,7 @@ def _is_rights(one: CatalogObject) -> bool:
 def _is_there(rights: RightsDefinition, now: Catalog) -> bool:
     """Whether what rights are to is still there; there is nothing else than relations, types and schemas that
     comes and goes."""
-    if rights.on not in {"relation", "schema", "type"} or rights.id <= 0:
+    if rights.on not in {"relation", "schema", "type", "function"} or rights.id <= 0:
         return True
     return rights.id in now.tables or rights.id in now.objects
 

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING
 from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Table
+from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import FIRST_USER_OID, CatalogObject
 from herdpy_sql.parse import Command, CopyStatement, parse, split
 from herdpy_sql.parse.as_of import as_of
 from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
+from herdpy_sql.parse.program_commands import ProgramCommand
 from herdpy_sql.plan.names import target_schema
+from herdpy_sql.plan.programs import find_programs
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.views import definition_of, is_target, view_query
+from herdpy_sql.programs.routines import candidates
 from herdpy_sql.rights.held import DATABASE, Subject, judged_by, owner_of, schema_subject, subject_of
 from herdpy_sql.rights.need import OWNER, SUPERUSER, Need, owner_needs, relation_needs, schema_needs
 from herdpy_sql.sequences import sequences_of, split_name
@@ -47,6 +51,8 @@ def needs_of_command(command: Command, catalog: Catalog) -> Iterator[Need]:
     """Of a statement of fixed words; nothing for those that judge by themselves, or are anybody's."""
     if isinstance(command, TypeCommand):
         yield from _of_type(command, catalog)
+    elif isinstance(command, ProgramCommand):
+        yield from _of_program(command, catalog)
     elif isinstance(command, ObjectCommand):
         yield from _of_object(command, catalog)
     elif command.name in {"DROP TABLE", "DROP INDEX"}:
@@ -175,6 +181,29 @@ def _of_type(command: TypeCommand, catalog: Catalog) -> Iterator[Need]:
                 instead = schema_subject(catalog, path) if drops else None
                 yield Need(subject_of(found), OWNER, instead=instead)
                 break
+
+
+def _of_program(command: ProgramCommand, catalog: Catalog) -> Iterator[Need]:
+    """Of functions and procedures: a schema to make one in; to own what is replaced, altered or dropped."""
+    if ("leakproof", "t") in command.settings:
+        yield Need(Subject("", 0, "only superuser can define a leakproof function"), SUPERUSER)
+    for schema, name in command.names:
+        yield from _creates(catalog, schema, name)
+        for one in candidates(catalog, schema, name) if "OR REPLACE" in command.options else ():
+            yield Need(subject_of(one), OWNER)
+    for signature in command.signatures:
+        try:
+            one = find_programs(signature, "ROUTINE", catalog)
+        except SqlError:
+            continue  # IF EXISTS; else planning has raised it
+        instead = schema_subject(catalog, one.schema) if command.name.startswith("DROP") else None
+        yield Need(subject_of(one), OWNER, instead=instead)
+    if command.action == "SET SCHEMA":
+        yield from schema_needs(catalog, command.word, "C")
+    if command.call is not None:
+        tree = parse(command.call)
+        if isinstance(tree, exp.Expression):
+            yield from _Reader(catalog).tree(tree)
 
 
 def _of_object(command: ObjectCommand, catalog: Catalog) -> Iterator[Need]:
@@ -344,12 +373,24 @@ class _Reader:
         if not isinstance(tree, exp.Expression):
             return
         for node in tree.find_all(exp.Anonymous):
+            yield from self._of_schema(node)
             letters = _ACTS.get(str(node.this).lower())
             if letters is None:
                 continue
             one = self._sequence(node.expressions[0]) if node.expressions else None
             if one is not None:
                 yield Need(subject_of(one), letters)
+
+    def _of_schema(self, node: exp.Anonymous) -> Iterator[Need]:
+        """Of a call with a schema: to look into that."""
+        parent = node.parent
+        schema = None
+        if isinstance(parent, exp.Dot) and isinstance(parent.this, exp.Identifier):
+            schema = name_of(parent.this)
+        elif isinstance(parent, exp.Table) and parent.args.get("db") is not None:
+            schema = name_of(parent.args["db"])
+        if schema is not None and self.catalog.object("schema", "", schema) is not None:
+            yield from schema_needs(self.catalog, schema, "U")
 
     def _sequence(self, name: exp.Expression) -> CatalogObject | None:
         """The sequence that an argument names; None where it is not written there."""

@@ -32,10 +32,11 @@ OF_KIND = {
     "schema": "UC",
     "database": "CTc",
     "type": "U",
+    "function": "X",
 }
 """The letters of all that can be granted on a kind of thing."""
 
-TO_PUBLIC = {"database": "Tc", "type": "U"}
+TO_PUBLIC = {"database": "Tc", "type": "U", "function": "X"}
 """What everybody has where nothing was said."""
 
 _ORDER = "".join(dict.fromkeys(LETTERS.values()))

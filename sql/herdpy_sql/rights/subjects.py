@@ -99,7 +99,7 @@ def everything(catalog: Catalog) -> Iterator[Subject]:
     for table in catalog.tables.values():
         yield subject_of(table)
     for one in catalog.objects.values():
-        if one.kind in {"view", "sequence", "enum"}:
+        if one.kind in {"view", "sequence", "enum", "function"}:
             yield subject_of(one)
         elif one.kind == "schema" and one.name != "public":
             yield Subject("schema", one.id, one.name)

@@ -35,6 +35,9 @@ _PRIVILEGES = {
     "t": "TRIGGER", "X": "EXECUTE", "U": "USAGE", "C": "CREATE", "T": "TEMPORARY", "c": "CONNECT",
 }  # fmt: skip
 
+_OF_FUNCTIONS = {
+    "function": 0, "function arguments": 1, "function identity_arguments": 2, "function result": 3,
+}  # fmt: skip
 _DEFAULTS = {
     "r": "~=arwdDxt/~",
     "s": "~=rwU/~",
@@ -89,10 +92,18 @@ class CatalogAnswers:
         return str(found[0]) if kind == "class" else quote_ident(str(found[0]))
 
     def _procedure(self, base: Base, given: int | str, *, strict: bool) -> str | None:
+        number = int(given) if isinstance(given, str) and given.isascii() and given.isdigit() else given
+        if isinstance(number, int):
+            known = self._known("procedure").get((number,))
+            if known is not None and base in {Base.REGPROC, Base.REGPROCEDURE}:
+                return reg_value(number, known[base is Base.REGPROCEDURE])
         if isinstance(given, int):
             return without_name(given)
         if base in {Base.REGOPER, Base.REGOPERATOR}:
             return None if not strict else from_text(SqlType(base))(given)
+        made = names.program(self.context, given, arguments=base is Base.REGPROCEDURE)
+        if made is not None:
+            return reg_value(made.oid, self._known("procedure")[made.oid,][base is Base.REGPROCEDURE])
         shown = names.procedure(self.context, given, strict=strict, arguments=base is Base.REGPROCEDURE)
         if shown is None or shown.isdigit():
             return None if shown is None else without_name(int(shown))
@@ -134,6 +145,9 @@ class CatalogAnswers:
 
     def is_visible(self, kind: str, oid: int) -> bool | None:
         """See ``CatalogContext``."""
+        if kind == "function":
+            known = self._known("procedure").get((oid,))
+            return True if known is None else bool(known[2])
         found = self._known("class" if kind == "table" else "type").get((oid,))
         if found is None:
             return True if kind == "type" else None
@@ -143,6 +157,9 @@ class CatalogAnswers:
         """See ``CatalogContext``."""
         if kind == "comment":
             return self._comment(*key)
+        if kind.startswith("function"):
+            found = self._known("function").get(key)
+            return None if found is None else found[_OF_FUNCTIONS[kind]]
         rest = kind.removeprefix("pretty ")
         if rest not in ("constraint", "view", "index", "role", "serial", "partkey"):
             return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from herdpy_sql.plan.views import view_text
 from herdpy_sql.quoting import quote_ident
-from herdpy_sql.system import classes, partitions, types
+from herdpy_sql.system import classes, partitions, programs, types
 from herdpy_sql.system import herdpy_schema as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import information_schema as _information  # noqa: F401
 from herdpy_sql.system import replication as _replication  # noqa: F401
@@ -75,6 +75,8 @@ _LOOKUPS: dict[str, Callable[[Context], Iterable[tuple[Any, ...]]]] = {
     "partkey": lambda context: partitions.key_definitions(context.catalog),
     "parent": partitions.parents,
     "constraint": lambda context: classes.constraint_definitions(context.catalog),
+    "function": programs.texts,
+    "procedure": programs.names_of,
 }
 
 
@@ -90,6 +92,8 @@ OF_CATALOG = frozenset(
         "partkey",
         "parent",
         "constraint",
+        "function",
+        "procedure",
     )
 )
 """Those that are made of the catalog alone, and never of the state."""

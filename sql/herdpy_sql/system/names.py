@@ -1,8 +1,8 @@
 """Names as texts have them ('Foo', '"Foo".bar', 'int[]'), and the object ids that they mean.
 
 They are read as PostgreSQL's regclass and its relatives do. ``resolved`` is asked by queries over the
-catalog while DuckDB runs them, through ``asked``. There is no pg_proc: names of functions stand for their
-ids.
+catalog while DuckDB runs them, through ``asked``. pg_proc has none of the system's functions: their names
+stand for their ids.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from herdpy_sql.expr.aggregates import AGGREGATES
 from herdpy_sql.expr.syntax import WINDOW_CLASSES
 from herdpy_sql.library import ROUTINES, Routine
 from herdpy_sql.library.catalog_functions import ACTIONS
+from herdpy_sql.programs.routines import candidates, program_of
 from herdpy_sql.quoting import RESERVED
 from herdpy_sql.system.contents import SCHEMAS, named_relations, user_schemas
 from herdpy_sql.system.types import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.objects import CatalogObject
     from herdpy_sql.system.contents import Context
 
 
@@ -378,6 +380,31 @@ def role_oid(context: Context, text: str) -> int:
 
 
 _KINDS = {"class": relation_oid, "type": type_oid, "namespace": schema_oid, "role": role_oid}
+
+
+def program(context: Context, text: str, *, arguments: bool) -> CatalogObject | None:
+    """The function of the catalog that a text names; None where it names none, or one of the system's.
+
+    SqlError 42725 where it names several; and as :func:`procedure` for the types of ``arguments``.
+    """
+    name, types = arguments_of(text) if arguments else (text, [])
+    parts = parts_of(name)
+    schema = parts[-2] if len(parts) > 1 else None
+    found = candidates(context.catalog, schema, parts[-1])
+    if not found:
+        return None
+    if not arguments:
+        if len(found) > 1:
+            raise SqlError("42725", f'more than one function named "{text}"')
+        return found[0]
+    try:
+        oids = [type_oid(context, one) for one in types]
+    except AbsentError:
+        return None
+    for one in found:
+        if [arg.type.oid for arg in program_of(one, context.catalog).inputs] == oids:
+            return one
+    return None
 
 
 def procedure(context: Context, text: str, *, strict: bool, arguments: bool = False) -> str | None:

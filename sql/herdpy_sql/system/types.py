@@ -346,7 +346,10 @@ _FIRST_EXTENSION = 13_001
 @rows_of("pg_catalog", "pg_language")
 def _languages(context: Context) -> Rows:
     del context
-    yield {
-        "oid": 12, "lanname": "internal", "lanowner": OWNER_OID, "lanispl": False, "lanpltrusted": False,
-        "lanplcallfoid": 0, "laninline": 0, "lanvalidator": 0,
-    }  # fmt: skip
+    for oid, name, is_pl, trusted in (
+        (12, "internal", False, False), (14, "sql", False, True), (13_779, "plpgsql", True, True)
+    ):  # fmt: skip
+        yield {
+            "oid": oid, "lanname": name, "lanowner": OWNER_OID, "lanispl": is_pl, "lanpltrusted": trusted,
+            "lanplcallfoid": 0, "laninline": 0, "lanvalidator": 0,
+        }  # fmt: skip

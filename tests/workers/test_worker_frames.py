@@ -59,17 +59,18 @@ def test_the_journal_knows_of_tables_that_are_watched() -> None:
     assert journal.between(7, 4, 4) == []
 
 
-class WatchedDelta(Delta):
-    """One that a weak reference may be to."""
+class Rows(dict[bytes, bytes | None]):
+    """Those of a delta, which a weak reference may be to."""
 
 
 def test_the_journal_has_nothing_of_tables_that_were_dropped() -> None:
     tables = {7: "", 8: ""}
     journal = FlushJournal(lambda: tables)
     journal.watch([7, 8])
-    kept, gone = delta(10), WatchedDelta()
+    kept, gone = delta(10), delta(20)
+    gone.rows = Rows(gone.rows)
     journal.flushed(1, {7: (kept,), 8: (gone,), 9: (delta(1),)})
-    dropped = weakref.ref(gone)
+    dropped = weakref.ref(gone.rows)
     del gone, tables[8]
     journal.flushed(2, {8: (delta(1),), 9: (delta(1),)})
     assert dropped() is None

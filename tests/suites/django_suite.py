@@ -86,9 +86,9 @@ APPS = (
     ),
     *("transaction_hooks", "transactions", "unmanaged_models", "update", "update_only_fields", "xor_lookups"),
 )
-COLLATIONS = {"virtual": "C"}
-"""What stands on HerdPy for a collation of PostgreSQL's, by Django's names: a table has a column in Swedish,
-and HerdPy's columns are sorted by code point, so that the whole app would fail."""
+COLLATIONS = {"model_fields": {"virtual": "C"}, "inspectdb": {"non_default": "C"}}
+"""What stands on HerdPy for a collation of PostgreSQL's, by app and Django's names: a table of each has a
+column in Swedish, and HerdPy's columns are sorted by code point, so that the whole app would fail."""
 _PATIENCE_S = 1200.0
 _Databases = dict[str, tuple[str, str, str, str]]
 """Host, port, user and name of each database that the tests have."""
@@ -132,7 +132,7 @@ def _on_herdpy(app: str) -> Outcomes:
         for server in servers:
             opened.callback(server.close)
         default, other = (("127.0.0.1", str(one.ready().port), "postgres", "postgres") for one in servers)
-        return _run(app, {"default": default, "other": other}, COLLATIONS)
+        return _run(app, {"default": default, "other": other}, COLLATIONS.get(app, {}))
 
 
 def _run(app: str, databases: _Databases, collations: Mapping[str, str] = {}) -> Outcomes:

@@ -14,6 +14,7 @@ from postgresql import connect, postgres
 from sql_data import load_herdpy, load_postgres, tables
 
 import herdpy
+from herdpy_sql.values.styles import PLAIN
 
 _POINTS: tuple[tuple[str, str, str, float, str], ...] = (
     ("SELECT by key", "SELECT customer, amount FROM sale WHERE id = {0}", "key", 25.0, "us"),
@@ -74,7 +75,7 @@ def _engine_us(connection: herdpy.Connection, sql: str, values: Sequence[tuple[o
     bound = [prepared.bound(session.catalog, "auto", one) for one in values]
     transaction = session.tablespace.begin(instant=True)
     try:
-        view, clock = transaction.workspace, transaction.clock("UTC")
+        view, clock = transaction.workspace, transaction.clock(PLAIN)
         assert bound[0][0].plan.engine == "own", sql
         began = time.perf_counter()
         for ready, datums in bound:

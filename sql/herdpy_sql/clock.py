@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from herdpy_sql.values.styles import PLAIN, Style
+
 
 class Sequences(Protocol):
     """The sequences that a statement may use, named by texts as a regclass has them.
@@ -59,16 +61,22 @@ class Programs(Protocol):
 class Clock:
     """The surroundings of a statement: the time, evaluated once by the leader and passed in, and sequences.
 
-    Both times are TIMESTAMPTZ datums: microseconds since 1970-01-01 00:00 UTC. ``zone`` is the session's
-    time zone by its IANA name. ``sequences`` is None where there are none to be used.
+    Both times are TIMESTAMPTZ datums: microseconds since 1970-01-01 00:00 UTC; 0 where the time is not known.
+    ``style`` is how the session reads and writes texts, ``zone`` its time zone by name. ``sequences`` is None
+    where there are none to be used.
     """
 
-    __slots__ = ("sequences", "statement_us", "transaction_us", "zone")
+    __slots__ = ("sequences", "statement_us", "style", "transaction_us", "zone")
 
     def __init__(
-        self, transaction_us: int, statement_us: int, zone: str = "UTC", sequences: Sequences | None = None
+        self,
+        transaction_us: int,
+        statement_us: int,
+        style: Style = PLAIN,
+        sequences: Sequences | None = None,
     ) -> None:
         self.transaction_us = transaction_us
         self.statement_us = statement_us
-        self.zone = zone
+        self.style = style
+        self.zone = style.zone
         self.sequences = sequences

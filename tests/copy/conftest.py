@@ -97,7 +97,7 @@ def load(target: CopyTarget, pieces: Sequence[bytes]) -> Loaded:
     rows: Rows = []
     for batch in batches:
         texts = [
-            column_to_text(array, sql_type, target.zone).to_pylist()
+            column_to_text(array, sql_type, target.style).to_pylist()
             for array, sql_type in zip(batch.columns, target.types, strict=True)
         ]
         rows += zip(*texts, strict=True)

@@ -14,6 +14,7 @@ from herdpy_server.copy.textual import ColumnarReader, LineCutter, TextualReader
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.styles import in_zone
 from tests.copy.conftest import target_of
 from tests.copy.quick_values import (
     CHAR_5,
@@ -262,7 +263,7 @@ def test_moments_without_offset_are_declined_outside_utc() -> None:
     columns = (("v", t.TIMESTAMPTZ),)
     data = b"2020-01-01 00:00:00\n"
     assert at_once(CopyTarget("tq", columns), data)[1] is not None
-    assert at_once(CopyTarget("tq", columns, zone="Asia/Kolkata"), data) == (0, None)
+    assert at_once(CopyTarget("tq", columns, style=in_zone("Asia/Kolkata")), data) == (0, None)
     mixed = b"2020-01-01 00:00:00+00\n2020-01-01 00:00:00\n"
     assert at_once(CopyTarget("tq", columns), mixed) == (0, None)
 

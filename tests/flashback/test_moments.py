@@ -26,6 +26,7 @@ from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.as_of import AsOf
+from herdpy_sql.values.styles import in_zone
 
 NOON = 1_767_268_800_000_000  # 2026-01-01 12:00:00 UTC
 SECOND = 1_000_000
@@ -99,12 +100,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 def test_a_time_is_of_the_sessions_zone(text: str, kind: str, zone: str, seconds: int) -> None:
-    moment = resolved(AsOf(text, kind), Clock(NOON, NOON, zone), LSN(3, 7))
+    moment = resolved(AsOf(text, kind), Clock(NOON, NOON, in_zone(zone)), LSN(3, 7))
     assert moment == AtTime(NOON + seconds * SECOND)
 
 
 def test_a_position_is_one_that_there_is() -> None:
-    clock = Clock(NOON, NOON, "UTC")
+    clock = Clock(NOON, NOON)
     assert resolved(AsOf("3:7"), clock, LSN(3, 7)) == AtPosition(LSN(3, 7))
     with pytest.raises(SqlError) as refusal:
         resolved(AsOf("3:8"), clock, LSN(3, 7))
@@ -126,7 +127,7 @@ def test_a_position_is_one_that_there_is() -> None:
 )
 def test_what_is_no_moment_of_the_past(text: str, kind: str, sqlstate: str | None) -> None:
     with pytest.raises(SqlError) as refusal:
-        resolved(AsOf(text, kind), Clock(NOON, NOON, "UTC"), LSN(3, 7))
+        resolved(AsOf(text, kind), Clock(NOON, NOON), LSN(3, 7))
     assert refusal.value.sqlstate == (sqlstate or "22023")
 
 

@@ -18,6 +18,7 @@ from herdpy_sql.clock import Clock
 from herdpy_sql.columnar import Interrupt, Limits, to_datums, translate
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, DATE, INTEGER, NUMERIC, TEXT, TIMESTAMPTZ, UNKNOWN, UUID, Base, SqlType
+from herdpy_sql.values.styles import in_zone
 
 CLOCK = Clock(1_700_000_000_123_456, 1_700_000_001_000_000)
 PAIRS = Table(
@@ -207,7 +208,7 @@ def test_the_database_is_locked_down() -> None:
 
     from herdpy_sql.columnar.engine import database
 
-    cursor = database(None, 2, None, "UTC").cursor()
+    cursor = database(None, 2, None, in_zone("UTC")).cursor()
     for statement in (
         "SET threads = 1",
         "COPY (SELECT 1) TO '/tmp/herdpy-no'",
@@ -259,10 +260,10 @@ def test_threads_share_the_databases() -> None:
 
 def test_a_zone_of_the_session() -> None:
     query = _query("SELECT (timestamptz '2020-01-01 00:00:00+00')::timestamp::text, extract(hour FROM now())")
-    table = query.run({}, (), Clock(0, 0, "America/New_York"))
+    table = query.run({}, (), Clock(0, 0, in_zone("America/New_York")))
     assert to_datums(table, [c.type for c in query.columns]) == [("2019-12-31 19:00:00", Decimal(19))]
     with pytest.raises(SqlError) as caught:
-        query.run({}, (), Clock(0, 0, "Mars/Olympus"))
+        query.run({}, (), Clock(0, 0, in_zone("Mars/Olympus")))
     assert caught.value.sqlstate == "22023"
 
 

@@ -14,6 +14,7 @@ from herdpy_sql.columnar import emit, engine, translate
 from herdpy_sql.columnar.macros import BARE, MACROS, copies
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.parser import HerdPostgres
+from herdpy_sql.values.styles import PLAIN
 from tests.sql_columnar.conftest import CATALOG, sources
 
 
@@ -55,8 +56,8 @@ FORMS = {
 def _bound(sql: str) -> str:
     """The text that DuckDB makes of a query: macros are expanded in it."""
     query = translate(sqlglot.parse_one(sql, dialect=HerdPostgres), CATALOG)
-    database = engine.database(None, 2, None, "UTC")
-    engine.provide(database, query.sql, query.routines, "UTC")
+    database = engine.database(None, 2, None, PLAIN)
+    engine.provide(database, query.sql, query.routines, PLAIN)
     with database.cursor() as cursor:
         for name, table in sources(query).items():
             cursor.register(name, table.rename_columns([f"c{i}" for i in range(table.num_columns)]))
@@ -103,8 +104,8 @@ def test_bound_operands_mean_what_they_mean(
 
 def test_no_macro_but_the_bare_ones_repeats_an_argument() -> None:
     """DuckDB itself is asked: a marked argument of each macro is once in the plan that it makes of a call."""
-    database = engine.database(None, 2, None, "UTC")
-    engine.provide(database, "\n".join([*MACROS, *(f"{name}_bare" for name in BARE)]), (), "UTC")
+    database = engine.database(None, 2, None, PLAIN)
+    engine.provide(database, "\n".join([*MACROS, *(f"{name}_bare" for name in BARE)]), (), PLAIN)
     with database.cursor() as cursor:
         defined = dict(
             cursor.execute(

@@ -9,11 +9,12 @@ import pytest
 
 from herdpy_sql.columnar import callbacks, engine, macros
 from herdpy_sql.columnar.macros import BARE, MACROS, define, needed
+from herdpy_sql.values.styles import PLAIN, in_zone
 
 NAMES = [
     *(name for macro in MACROS for name in needed(macro)),
     *(f"{name}_bare" for name in BARE),
-    *(name for name, *_ in (*callbacks.FUNCTIONS, *callbacks.zoned("UTC"))),
+    *(name for name, *_ in (*callbacks.FUNCTIONS, *callbacks.styled(PLAIN))),
 ]
 
 
@@ -27,7 +28,7 @@ def test_each_macro_is_made_with_what_it_needs_and_nothing_else(name: str) -> No
     with duckdb.connect(":memory:") as connection:
         made = needed(f"SELECT {name}(1)")
         for one in made:
-            define(connection, one, "UTC")
+            define(connection, one, PLAIN)
         assert made[-1] == name
         assert _defined(connection) == set(made)
         for one in made:
@@ -40,7 +41,7 @@ def test_functions_need_nothing() -> None:
     assert needed(" ".join(names)) == names
     with duckdb.connect(":memory:") as connection:
         for name in names:
-            define(connection, name, "UTC")
+            define(connection, name, PLAIN)
         assert _defined(connection) == set(names)
 
 
@@ -51,9 +52,9 @@ def test_all_of_them_are_known_by_their_names() -> None:
 
 
 def test_a_database_is_given_what_is_named_once() -> None:
-    connection = engine.database(64 << 20, 1, None, "Europe/Vaduz")  # of this test alone
+    connection = engine.database(64 << 20, 1, None, in_zone("Europe/Vaduz"))  # of this test alone
     assert _defined(connection) == set()
     for _ in range(2):
-        engine.provide(connection, "SELECT pg_upper('é')", (), "Europe/Vaduz")
+        engine.provide(connection, "SELECT pg_upper('é')", (), in_zone("Europe/Vaduz"))
     assert _defined(connection) == {"pg_upper", "pg_uppertext"}
     assert connection.execute("SELECT pg_upper('é')").fetchall() == [("É",)]

@@ -17,6 +17,7 @@ from herdpy_sql.expr import (
 )
 from herdpy_sql.expr.nodes import Between, Cast, Const, In, Like, Random
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.styles import in_zone
 from tests.sql_expr.evaluation import CLOCK, Columns, answer, bound, parse
 
 VARCHAR3 = SqlType(Base.VARCHAR, 3)
@@ -227,7 +228,7 @@ def test_unify():
 def test_session_zone_is_used():
     from herdpy_sql.clock import Clock
 
-    clock = Clock(1_704_067_200_000_000, 1_704_067_200_000_000, "America/New_York")
+    clock = Clock(1_704_067_200_000_000, 1_704_067_200_000_000, in_zone("America/New_York"))
     assert answer("now()::text", clock=clock) == ("text", "2023-12-31 19:00:00-05")
     assert answer("current_date", clock=clock) == ("date", "2023-12-31")
     assert answer("'2024-07-01 00:00'::timestamptz", clock=clock)[1] == "2024-07-01 04:00:00+00"

@@ -21,6 +21,7 @@ from herdpy_sql.definitions import decode_type, encode_type
 from herdpy_sql.types import INTERVAL_FIELDS, Base, SqlType, array_of
 from herdpy_sql.values.precision import fitting
 from herdpy_sql.values.stored_columns import kept_texts
+from herdpy_sql.values.styles import in_zone
 from tests.differential.diff_run import Answer, Statement, on_postgres
 from tests.sessions.test_copy_in_sessions import Client
 
@@ -124,7 +125,7 @@ def _ask(own: Any, sql: str, zone: str = "UTC") -> Answer:
             result = cursor.execute(sql)._result
         except herdpy.Error as error:
             return Answer(state=error.sqlstate or "?????", message=error.message)
-        shown = [encoder(column.type, False, zone) for column in result.columns]
+        shown = [encoder(column.type, False, in_zone(zone)) for column in result.columns]
         rows = [
             tuple(None if v is None else f(v).decode() for v, f in zip(row, shown, strict=True))
             for row in result.rows
@@ -293,7 +294,7 @@ def test_copy_rounds_as_postgresql_does(tmp_path: Path, reference: Any, zone: st
         client.ask(f"SET timezone = '{zone}'")
         assert client.ask(f"COPY t FROM STDIN {options}", data) == ["COPY 40"]
         answer = client.run(client.session.execute(query))
-        shown = [encoder(column.type, False, zone) for column in answer.columns]
+        shown = [encoder(column.type, False, in_zone(zone)) for column in answer.columns]
         found = [
             tuple(None if v is None else f(v).decode() for v, f in zip(row, shown, strict=True))
             for row in answer.rows or []

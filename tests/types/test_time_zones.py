@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 import herdpy
-from herdpy_sql.expr.zones import local_text
 from herdpy_sql.types import Base
 from herdpy_sql.values import to_text
+from herdpy_sql.values.moment_output import styled_timestamptz
+from herdpy_sql.values.styles import in_zone
 from tests.differential.diff_run import Answer, Statement, on_postgres
 
 ZONES = ["America/Los_Angeles", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"]
@@ -161,7 +162,7 @@ def _ask(own: Any, sql: str, zone: str) -> Answer:
         except herdpy.Error as error:
             return Answer(state=error.sqlstate or "?????", message=error.message)
         shown = [
-            (lambda v: local_text(v, zone)) if c.type.base is Base.TIMESTAMPTZ else
+            (lambda v: styled_timestamptz(v, in_zone(zone))) if c.type.base is Base.TIMESTAMPTZ else
             to_text(c.type) for c in result.columns
         ]  # fmt: skip
         rows = [

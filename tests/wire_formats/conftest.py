@@ -12,6 +12,7 @@ from psycopg import pq
 from herdpy_server.wire import decoder, encoder
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.styles import in_zone
 
 Answer = tuple[str, bytes, bytes] | tuple[str, str]
 """("ok", text, binary) or ("error", SQLSTATE)."""
@@ -66,14 +67,14 @@ class Ours:
     def ask(self, sql_type: SqlType, data: bytes, binary: bool) -> Answer:
         """As Peer.ask."""
         try:
-            datum = decoder(sql_type, binary, self.zone)(data)
+            datum = decoder(sql_type, binary, in_zone(self.zone))(data)
         except SqlError as error:
             self.message = error.message
             return "error", error.sqlstate
         return (
             "ok",
-            encoder(sql_type, False, self.zone)(datum),
-            encoder(sql_type, True, self.zone)(datum),
+            encoder(sql_type, False, in_zone(self.zone))(datum),
+            encoder(sql_type, True, in_zone(self.zone))(datum),
         )
 
 

@@ -15,6 +15,7 @@ from herdpy_server.wire import DataRowForm, decoder, rows_encoder
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import OID, Base, SqlType
+from herdpy_sql.values.styles import in_zone
 from tests.wire_formats.wire_values import TYPES, texts
 
 LEAST = 8
@@ -41,10 +42,10 @@ def batch_of(types: list[SqlType], columns: list[list[Any]]) -> pa.RecordBatch:
 
 
 def same(types: list[SqlType], columns: list[list[Any]], formats: list[bool], zone: str = "UTC") -> None:
-    form = pickle.loads(pickle.dumps(DataRowForm(types, formats, zone)))
+    form = pickle.loads(pickle.dumps(DataRowForm(types, formats, in_zone(zone))))
     batch = batch_of(types, columns)
     rows = list(zip(*columns, strict=True))
-    encode = rows_encoder(types, formats, zone)
+    encode = rows_encoder(types, formats, in_zone(zone))
     assert form.batch(batch) == encode(rows)
     if len(rows) > LEAST:
         assert form.batch(batch.slice(1)) == encode(rows[1:])
@@ -90,8 +91,8 @@ def test_object_ids_are_half_as_wide_as_their_slots() -> None:
 
 def test_no_columns_and_large_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = pa.table({"a": [1] * 10}).select([]).to_batches()
-    assert DataRowForm([], [], "UTC").batch(pa.RecordBatch.from_pylist([{}] * 0)) == b""
-    assert not empty or DataRowForm([], [], "UTC").batch(empty[0]) == rows_encoder([], [])(
+    assert DataRowForm([], [], in_zone("UTC")).batch(pa.RecordBatch.from_pylist([{}] * 0)) == b""
+    assert not empty or DataRowForm([], [], in_zone("UTC")).batch(empty[0]) == rows_encoder([], [])(
         [()] * empty[0].num_rows
     )
     monkeypatch.setattr("herdpy_server.wire.columns._LARGE_BYTES", 100)

@@ -18,6 +18,7 @@ from herdpy_server.sessions.waits import CANCELLED
 from herdpy_server.wire.formats import encoder
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
+from herdpy_sql.values.styles import Style
 
 if TYPE_CHECKING:
     from herdpy_server.console.gateway import PageSession
@@ -164,7 +165,7 @@ async def _first_rows(
 ) -> tuple[list[tuple[str | None, ...]], bool]:
     if answer.columns is None:
         return [], True
-    write = _writer(answer.columns, session.settings.zone)
+    write = _writer(answer.columns, session.settings.style)
     stream = answer.stream
     if stream is None:
         rows, is_whole = write(answer.part(0, min(answer.length, max_rows)))
@@ -187,10 +188,10 @@ async def _first_rows(
 
 
 def _writer(
-    columns: Sequence[OutputColumn], zone: str
+    columns: Sequence[OutputColumn], style: Style
 ) -> Callable[[Result], tuple[list[tuple[str | None, ...]], bool]]:
     """What makes text of rows, until a grid is full; whether it is not."""
-    encoders = [encoder(column.type, False, zone) for column in columns]
+    encoders = [encoder(column.type, False, style) for column in columns]
     most = _ANSWER_CHARACTERS if columns[0:1] and columns[0].name == PLAN else CELL_CHARACTERS
     used = 0
 

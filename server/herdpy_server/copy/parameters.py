@@ -29,6 +29,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.precision import fit_column
+from herdpy_sql.values.styles import Style
 
 TYPE_KEY = b"herdpy.type"
 """In a field's metadata."""
@@ -107,11 +108,11 @@ class Parameter:
         except ValueError as error:
             raise SqlError("22023", f"invalid Arrow data for type {kind}: {error}") from error
 
-    def reader(self, wanted: SqlType, zone: str) -> Callable[[Any], Datum] | None:
+    def reader(self, wanted: SqlType, style: Style) -> Callable[[Any], Datum] | None:
         """The function from raw values (never None) to datums of the parameter's type; None: they are."""
-        return decoder(wanted, False, zone) if self.is_text else None
+        return decoder(wanted, False, style) if self.is_text else None
 
-    def assigned(self, array: Array, wanted: SqlType, zone: str) -> Array | None:
+    def assigned(self, array: Array, wanted: SqlType, style: Style) -> Array | None:
         """The values as a column of type ``wanted`` would keep them; None: look at them one by one.
 
         Only what is certain to be the same is reported. SqlError where a value is wrong, though perhaps not
@@ -125,7 +126,7 @@ class Parameter:
                 if declared is not None and declared.base is not wanted.base:
                     return None
                 given: Array = array.cast(pa.string())
-                read = column_from_text(given, wanted, zone)
+                read = column_from_text(given, wanted, style)
                 return None if read is None else conform(read, field, wanted.precision)
             if (
                 declared is None
@@ -158,8 +159,8 @@ def _typed(kind: pa.DataType) -> SqlType:
 class ParameterReader(ArrowReader):
     """Reads an Arrow IPC stream of parameters."""
 
-    def __init__(self, options: CopyOptions, zone: str) -> None:
-        super().__init__(CopyTarget("", (), options, zone))
+    def __init__(self, options: CopyOptions, style: Style) -> None:
+        super().__init__(CopyTarget("", (), options, style))
 
     def _check_names(self, names: Sequence[str]) -> None:
         """They mean nothing."""

@@ -13,6 +13,7 @@ from herdpy.codec.kinds import Datum
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.styles import PLAIN, Style
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
@@ -30,14 +31,14 @@ class CopyTarget:
         name: of the table, for errors.
         columns: name and type of each column of the data, in order.
         options: the format and its characters.
-        zone: the session's time zone.
+        style: how the session reads and writes texts.
         max_record_bytes: see MAX_RECORD_BYTES.
     """
 
     name: str
     columns: tuple[tuple[str, SqlType], ...]
     options: CopyOptions = field(default_factory=CopyOptions)
-    zone: str = "UTC"
+    style: Style = PLAIN
     max_record_bytes: int = MAX_RECORD_BYTES
 
     @property

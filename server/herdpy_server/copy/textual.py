@@ -376,7 +376,7 @@ class ColumnarReader:
             strings = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
             if not self._is_csv:
                 strings = _unescaped_column(strings)
-            array = column_from_text(strings, sql_type, self._target.zone)
+            array = column_from_text(strings, sql_type, self._target.style)
             if array is None:
                 return None
             arrays.append(array)
@@ -402,7 +402,7 @@ class TextualReader:
         self._lines = LineCutter(options)
         self._fields = FieldCutter(options)
         self._by_columns = ColumnarReader(target)
-        self._decoders = [decoder(sql_type, False, target.zone) for sql_type in target.types]
+        self._decoders = [decoder(sql_type, False, target.style) for sql_type in target.types]
         self._recode = None
         if options.encoding != "utf-8":
             self._recode = codecs.getincrementaldecoder(options.encoding)()
@@ -599,7 +599,7 @@ class LineWriter:
             return [b"\n"] * batch.num_rows
         written = []
         for place, (array, sql_type) in enumerate(zip(batch.columns, self._target.types, strict=True)):
-            text = column_to_text(array, sql_type, self._target.zone)
+            text = column_to_text(array, sql_type, self._target.style)
             forced = place in self._options.force_quote
             if self._is_csv:
                 if forced or self._null_like or sql_type.base not in self._plain:

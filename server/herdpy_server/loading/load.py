@@ -227,7 +227,7 @@ async def begin_load(session: Session, load: BulkLoad, columns: Sequence[str]) -
     session.check_writable("a load")
     now = now_us()
     try:
-        plan = plan_load(session.catalog, load, columns, Clock(now, now, session.settings.zone))
+        plan = plan_load(session.catalog, load, columns, Clock(now, now, session.settings.style))
     except SqlError as error:
         await session.checks.durable_definitions(error)
         raise

@@ -365,7 +365,7 @@ class Publishing:
         names_ledgers = self._ledgers is not None and not table.identity_full
         if load.mode.op in {LoadOp.UPSERT, LoadOp.DELETE} and table.id in view.catalog.referencing:
             names_ledgers = False  # what others' rows go through comes between: the log has the order
-        clock = transaction.clock(self._session.settings.zone)
+        clock = transaction.clock(self._session.settings.style)
         maker = RowMaker(table, load.mode, clock)
         noted = noting(view, table)
         settle = None if noted is None else partial(_settle, noted, clock)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herdpy_server.pgwire.backend import ProtocolViolationError, row_description
 from herdpy_server.wire import DataRowForm, answer_encoder, parameter_decoder, rows_encoder
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.styles import Style
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -45,7 +46,7 @@ class ClientStatement:
         "_described",
         "_encode",
         "_results",
-        "_row_zone",
+        "_row_style",
         "_shown",
         "name",
         "oids",
@@ -60,7 +61,7 @@ class ClientStatement:
         self.pattern: BindPattern | None = None
         self._columns: Sequence[OutputColumn] | None = None
         self._results: Formats = TEXT
-        self._row_zone = ""
+        self._row_style: Style | None = None
         self._encode: RowsEncoder | None = None
         self._shown: Sequence[OutputColumn] | None = None
         self._described: dict[Formats, bytes] = {}
@@ -77,27 +78,27 @@ class ClientStatement:
         self.statement = statement
         return True
 
-    def decoders(self, formats: Formats, count: int, zone: str) -> list[Callable[[bytes], Datum]]:
+    def decoders(self, formats: Formats, count: int, style: Style) -> list[Callable[[bytes], Datum]]:
         """The functions from values to datums. SqlError 22023 for a format that is not there."""
         types = self.statement.param_types
         oids = self.oids + (0,) * (len(types) - len(self.oids))
         spread = spread_formats(formats, count)
         return [
-            parameter_decoder(oid, sql_type, bool(form), zone)
+            parameter_decoder(oid, sql_type, bool(form), style)
             for oid, sql_type, form in zip(oids, types, spread, strict=True)
         ]
 
-    def encoder(self, columns: Sequence[OutputColumn], results: Formats, zone: str) -> RowsEncoder:
+    def encoder(self, columns: Sequence[OutputColumn], results: Formats, style: Style) -> RowsEncoder:
         """The function from rows to DataRow messages. SqlError 22023 for a format that is not there."""
         encode = self._encode
         if (
             encode is None
             or columns is not self._columns
             or results != self._results
-            or zone != self._row_zone
+            or style != self._row_style
         ):
-            self._encode = encode = make_encoder(columns, results, zone)
-            self._columns, self._results, self._row_zone = columns, results, zone
+            self._encode = encode = make_encoder(columns, results, style)
+            self._columns, self._results, self._row_style = columns, results, style
         return encode
 
     def row_description(self, columns: Sequence[OutputColumn], results: Formats) -> bytes:
@@ -148,16 +149,16 @@ class QueryForm:
     """How a simple query of one statement is answered: all in text.
 
     Attributes:
-        columns, zone: what the form is for.
+        columns, style: what the form is for.
         point: the statement as one function; None until it has run once, or where it cannot be that.
     """
 
-    __slots__ = ("columns", "form", "point", "zone")
+    __slots__ = ("columns", "form", "point", "style")
 
-    def __init__(self, form: AnswerForm, columns: Sequence[OutputColumn], zone: str) -> None:
+    def __init__(self, form: AnswerForm, columns: Sequence[OutputColumn], style: Style) -> None:
         self.form = form
         self.columns = columns
-        self.zone = zone
+        self.style = style
         self.point: PointRead | None = None
 
 
@@ -171,7 +172,7 @@ class BindPattern:
         results: formats of results.
         head: the bytes between the statement's name and the values: formats, and how many there are.
         tail: the bytes after the values: formats of results.
-        decoders: for each value; ``zone`` is the time zone that they are for.
+        decoders: for each value; ``style`` is the session's that they are for.
         form: how the answer was put the last time, when the columns were ``columns``.
         point: a read as one function, outside of a transaction; None until it was answered twice, or
             where it cannot be that. ``alone``: the same of what begins a transaction, or is one and writes,
@@ -189,17 +190,17 @@ class BindPattern:
         "point",
         "results",
         "spent",
+        "style",
         "tail",
         "tried",
         "tried_alone",
-        "zone",
     )
 
-    def __init__(self, bound: ClientStatement, formats: Formats, results: Formats, zone: str) -> None:
+    def __init__(self, bound: ClientStatement, formats: Formats, results: Formats, style: Style) -> None:
         """SqlError 22023 for a format that is not there."""
         self.results = results
-        self.zone = zone
-        self.decoders = bound.decoders(formats, len(bound.statement.param_types), zone)
+        self.style = style
+        self.decoders = bound.decoders(formats, len(bound.statement.param_types), style)
         self.head = b"\0" + _shorts(formats) + struct.pack(">H", len(self.decoders))
         self.tail = _shorts(results)
         self.form: AnswerForm | None = None
@@ -276,25 +277,25 @@ def _spread(formats: Formats, count: int) -> Formats:
     return (formats[0] if formats else 0,) * count
 
 
-def row_form(columns: Sequence[OutputColumn], results: Formats, zone: str) -> DataRowForm:
+def row_form(columns: Sequence[OutputColumn], results: Formats, style: Style) -> DataRowForm:
     """What makes DataRow messages of batches, wherever the rows are."""
     spread = spread_formats(results, len(columns))
-    return DataRowForm([column.type for column in columns], [bool(form) for form in spread], zone)
+    return DataRowForm([column.type for column in columns], [bool(form) for form in spread], style)
 
 
-def make_encoder(columns: Sequence[OutputColumn], results: Formats, zone: str) -> RowsEncoder:
+def make_encoder(columns: Sequence[OutputColumn], results: Formats, style: Style) -> RowsEncoder:
     """The function from rows to DataRow messages."""
     spread = spread_formats(results, len(columns))
-    return rows_encoder([column.type for column in columns], [bool(form) for form in spread], zone)
+    return rows_encoder([column.type for column in columns], [bool(form) for form in spread], style)
 
 
 def make_answer_encoder(
     columns: Sequence[OutputColumn],
     results: Formats,
-    zone: str,
+    style: Style,
     decode: Callable[[bytes], Sequence[Datum]],
     around: tuple[bytes, bytes],
 ) -> Callable[[bytes], bytes]:
     """The function from a row's image to the answer that has it, with the messages ``around`` it."""
     spread = [bool(form) for form in spread_formats(results, len(columns))]
-    return answer_encoder([column.type for column in columns], spread, zone, decode, around)
+    return answer_encoder([column.type for column in columns], spread, style, decode, around)

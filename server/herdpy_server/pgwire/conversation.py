@@ -163,7 +163,7 @@ class Conversation:
         blocked: something is waited for, so no message is taken.
         bound, portals: what is remembered of the session's prepared statements and portals, by name.
         texts: what is remembered of the texts that the unnamed statement was parsed from lately.
-        forms: how simple queries are answered, for which columns and which time zone that is.
+        forms: how simple queries are answered, for which columns and which style of texts that is.
         input_wanted: what waits for messages of COPY, if anything does.
         idling: how long the client may say nothing; None for as long as it likes.
         forwarder: what forwards statements to the leader; None where the session does not.

@@ -52,6 +52,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import PointSelect
 from herdpy_sql.parse.as_of import may_read_past
 from herdpy_sql.plan import Begin, Commit
+from herdpy_sql.values.styles import Style
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -121,7 +122,7 @@ def _answer_plain(
             _send_point(conversation, answer)
             return
     if session.transaction is None:
-        known.point = _resolved(session, statement.ready, point, known.form, columns, TEXT, known.zone)
+        known.point = _resolved(session, statement.ready, point, known.form, columns, TEXT, known.style)
     _answer_alone(conversation, known.form, session.run(statement, numbers, text=sql), statement)
 
 
@@ -178,7 +179,7 @@ async def _send_simple_rows(conversation: Conversation, result: Result) -> None:
         return
     rows = result.rows
     if rows:
-        encode = make_encoder(columns, TEXT, conversation.session.settings.zone)
+        encode = make_encoder(columns, TEXT, conversation.session.settings.style)
         conversation.connection.send(encode(rows))
 
 
@@ -278,7 +279,7 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
             pattern = known.pattern
             if (
                 pattern is not None
-                and pattern.zone == session.settings.zone
+                and pattern.style == session.settings.style
                 and data.startswith(pattern.head, end, stop)
             ):
                 bound, datums = known, pattern.values(data, end + len(pattern.head), stop)
@@ -336,7 +337,7 @@ def _bound_anew(
     check_parameter_formats(formats, len(values))
     if session.failed or len(values) != len(bound.statement.param_types):
         session.bind(portal, name, tuple(values))  # it is refused, whatever they are
-    pattern = BindPattern(bound, formats, results, session.settings.zone)
+    pattern = BindPattern(bound, formats, results, session.settings.style)
     datums = pattern.datums(values)
     bound.pattern = pattern
     return portal, bound, pattern, datums
@@ -492,7 +493,9 @@ def _resolve(session: Session, statement: PreparedStatement, pattern: BindPatter
     ready, columns = statement.ready, statement.columns
     plan = None if ready is None else ready.plan
     if session.transaction is None and (ready is None or (ready.read_only and type(plan) is not Begin)):
-        pattern.point = _resolved(session, ready, pattern.point, form, columns, pattern.results, pattern.zone)
+        pattern.point = _resolved(
+            session, ready, pattern.point, form, columns, pattern.results, pattern.style
+        )
         return
     tried = pattern.tried_alone if session.transaction is None else pattern.tried
     if ready is None or plan is None or ready is tried:
@@ -512,7 +515,7 @@ def _resolve(session: Session, statement: PreparedStatement, pattern: BindPatter
         pattern.in_block = BlockCommit(session, ready, whole(0))
     elif isinstance(plan, PointSelect) and columns is not None:
         around = form.head, backend.command_complete(plan.command_tag(1))
-        answer = make_answer_encoder(columns, pattern.results, pattern.zone, plan.decode, around)
+        answer = make_answer_encoder(columns, pattern.results, pattern.style, plan.decode, around)
         pattern.in_block = BlockStatement(session, ready, RowRead(session, plan, answer, whole(0)))
     else:
         step = row_write(plan, whole)
@@ -544,7 +547,7 @@ def _resolved(
     form: AnswerForm,
     columns: Sequence[OutputColumn] | None,
     results: Formats,
-    zone: str,
+    style: Style,
 ) -> PointRead | None:
     """A statement outside of a transaction, now answered as before, as one function for the next time.
 
@@ -557,7 +560,7 @@ def _resolved(
     plan = ready.plan
     assert isinstance(plan, PointSelect)
     one, none = (backend.command_complete(plan.command_tag(count)) for count in (1, 0))
-    answer = make_answer_encoder(columns, results, zone, plan.decode, (form.head, one))
+    answer = make_answer_encoder(columns, results, style, plan.decode, (form.head, one))
     return PointRead(session, ready, answer, form.head + none)
 
 
@@ -586,7 +589,7 @@ def _statement_form(bound: ClientStatement, pattern: BindPattern) -> AnswerForm:
         form = AnswerForm(backend.BIND_COMPLETE + backend.NO_DATA, None)
     else:
         head = backend.BIND_COMPLETE + bound.row_description(columns, pattern.results)
-        form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.zone))
+        form = AnswerForm(head, bound.encoder(columns, pattern.results, pattern.style))
     pattern.form, pattern.columns, pattern.point = form, columns, None
     pattern.in_block = pattern.alone = pattern.tried = pattern.tried_alone = None
     return form
@@ -596,14 +599,14 @@ def _query_form(
     conversation: Conversation, statement: Prepared, columns: tuple[OutputColumn, ...]
 ) -> QueryForm:
     """How a simple query is answered."""
-    forms, zone = conversation.forms, conversation.session.settings.zone
+    forms, style = conversation.forms, conversation.session.settings.style
     known = forms.get(statement)
-    if known is not None and known.columns is columns and known.zone == zone:
+    if known is not None and known.columns is columns and known.style == style:
         return known
     head = backend.row_description(columns, (0,) * len(columns))
     if len(forms) >= _FORMS:
         forms.clear()
-    forms[statement] = known = QueryForm(AnswerForm(head, make_encoder(columns, TEXT, zone)), columns, zone)
+    forms[statement] = known = QueryForm(AnswerForm(head, make_encoder(columns, TEXT, style)), columns, style)
     return known
 
 
@@ -771,11 +774,11 @@ def _answer(conversation: Conversation, result: Result, found: ClientPortal | No
     if columns is not None:
         rows = result.rows
         if rows:
-            zone = conversation.session.settings.zone
+            style = conversation.session.settings.style
             if found is not None:
-                encoded = found.bound.encoder(columns, found.results, zone)(rows)
+                encoded = found.bound.encoder(columns, found.results, style)(rows)
             else:
-                encoded = make_encoder(columns, TEXT, zone)(rows)
+                encoded = make_encoder(columns, TEXT, style)(rows)
             conversation.out.append(encoded)
             conversation.connection.out_bytes += len(encoded)
     _complete_portal(conversation, result)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.result import Row
     from herdpy_server.wire.columns import DataRowForm
     from herdpy_sql.plan import OutputColumn
+    from herdpy_sql.values.styles import Style
 
 
 SMALL_ROWS = 64
@@ -47,20 +48,20 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
     columns = result.columns
     assert columns is not None
     connection = conversation.connection
-    zone = conversation.session.settings.zone
+    style = conversation.session.settings.style
     stream = result.stream
     if stream is None:
-        await _send_piece(connection, result, columns, results, zone)
+        await _send_piece(connection, result, columns, results, style)
         return
     try:
         if stream.as_bytes:
-            form = row_form(columns, results, zone)
+            form = row_form(columns, results, style)
             while (data := await stream.next_bytes(form)) is not None:
                 await send_bytes(connection, data)
         else:
-            stream.prefer(row_form(columns, results, zone))
+            stream.prefer(row_form(columns, results, style))
             while (piece := await stream.next()) is not None:
-                await _send_piece(connection, piece, columns, results, zone)
+                await _send_piece(connection, piece, columns, results, style)
                 await _show(connection)
     finally:
         stream.close()
@@ -73,20 +74,24 @@ def cursor_form(conversation: Conversation, columns: Sequence[OutputColumn]) -> 
     """
     found = conversation.portals.get("") if conversation.extended else None
     results = TEXT if found is None or len(found.results) > 1 else found.results
-    return row_form(columns, results, conversation.session.settings.zone)
+    return row_form(columns, results, conversation.session.settings.style)
 
 
 async def _send_piece(
-    connection: ClientConnection, piece: Result, columns: Sequence[OutputColumn], results: Formats, zone: str
+    connection: ClientConnection,
+    piece: Result,
+    columns: Sequence[OutputColumn],
+    results: Formats,
+    style: Style,
 ) -> None:
     """Send rows that are here: as they were encoded, or by columns, unless they are few."""
-    form = row_form(columns, results, zone)
+    form = row_form(columns, results, style)
     if piece.encoded is not None and piece.encoded.form == form:
         await send_bytes(connection, piece.encoded.data)
         return
     batches = piece.batches(_BATCH_ROWS) if piece.length > SMALL_ROWS else None
     if batches is None:
-        await _send(connection, make_encoder(columns, results, zone), piece.chunks())
+        await _send(connection, make_encoder(columns, results, style), piece.chunks())
         return
     for batch in batches:
         await send_bytes(connection, form.batch(batch))

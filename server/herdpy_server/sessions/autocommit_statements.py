@@ -85,7 +85,7 @@ class AutocommitStatement(ResolvedStatement):
         workspace.role = session.effective_role.key
         workspace.watch = self._waits.check
         now_us = transaction.started_us
-        clock = Clock(now_us, now_us, self._settings.zone, workspace)
+        clock = Clock(now_us, now_us, self._settings.style, workspace)
         met: Any = None
         answer: bytes | None = None
         try:

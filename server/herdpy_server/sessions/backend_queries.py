@@ -219,7 +219,7 @@ class RemoteQuery:
         self, transaction: Transaction, ask: Callable[[QueryBackend, QueryRequest], Awaitable[Found]]
     ) -> Found:
         queries = self._queries
-        clock = transaction.clock(queries.block.settings.zone)
+        clock = transaction.clock(queries.block.settings.style)
         bound = self._bound
         while True:
             plan = bound.ready.plan

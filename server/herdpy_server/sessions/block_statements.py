@@ -266,7 +266,7 @@ class BlockStatement(ResolvedStatement):
         self._waits.deadline.begin(settings.statement_timeout_s)
         if workspace.taken:
             workspace.taken.clear()
-        clock = Clock(transaction.started_us, now_us, settings.zone, workspace)
+        clock = Clock(transaction.started_us, now_us, settings.style, workspace)
         met: Any = None
         try:
             answer = self._step.apply(transaction, workspace, values, clock)

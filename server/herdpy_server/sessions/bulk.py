@@ -30,6 +30,7 @@ from herdpy_sql.storage import MustWait, parts_of
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.label_columns import places_of
 from herdpy_sql.values.stored_columns import check_values, kept_texts
+from herdpy_sql.values.styles import Style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,15 +105,15 @@ class Loader:
     """Loads batches of one schema into one table.
 
     Args:
-        zone: the session's time zone.
+        style: how the session reads and writes texts.
         stored: text is as its columns keep it, and JSON is JSON: somebody has looked.
     """
 
     def __init__(
-        self, transaction: Transaction, table: Table, schema: pa.Schema, zone: str, *, stored: bool = False
+        self, transaction: Transaction, table: Table, schema: pa.Schema, style: Style, *, stored: bool = False
     ) -> None:
         self._view = transaction.workspace
-        self._clock = transaction.clock(zone)
+        self._clock = transaction.clock(style)
         self._noting = noting(self._view, table)
         self._table = table
         self._rules = LoadRules(table, self._clock)

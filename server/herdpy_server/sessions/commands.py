@@ -305,7 +305,7 @@ async def execute_prepared(execution: Execution, plan: Execute, bound: BoundStat
     transaction = session.transaction
     started = now if transaction is None else transaction.started_us
     found.binds += 1
-    datums = plan.datums(found.param_types, Clock(started, now, session.settings.zone))
+    datums = plan.datums(found.param_types, Clock(started, now, session.settings.style))
     return await execution.statement(found, datums)
 
 

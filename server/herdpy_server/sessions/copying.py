@@ -146,7 +146,7 @@ class TableSink(CopySink):
             self._transaction,
             plan.table,
             target.schema,
-            session.settings.zone,
+            session.settings.style,
             stored=target.options.format != "arrow",  # the other readers look at every value
         )
 
@@ -220,7 +220,7 @@ async def copy_in(execution: Execution, plan: CopyFrom, bound: BoundStatement) -
     columns = tuple((table.columns[at].name, table.columns[at].type) for at in plan.positions)
     result = Result(plan, -1)
     result.copy = sink = TableSink(
-        session, plan, CopyTarget(table.name, columns, plan.options, session.settings.zone)
+        session, plan, CopyTarget(table.name, columns, plan.options, session.settings.style)
     )
     sink.commits = own
     return result
@@ -245,7 +245,7 @@ async def copy_out(execution: Execution, plan: CopyTo, bound: BoundStatement) ->
     if shape_of(answer.columns) != shape_of(plan.query.columns):  # it was bound again after a wait
         raise redefined()
     columns = tuple((column.name, column.type) for column in plan.outputs)
-    target = CopyTarget("", columns, plan.options, session.settings.zone)
+    target = CopyTarget("", columns, plan.options, session.settings.style)
     result = Result(plan, -1)
     result.copy = CopySource(session, plan, target, answer)
     return result
@@ -282,11 +282,11 @@ class ParameterSink(CopySink):
 
     def __init__(self, execution: Execution, plan: CopyParameters) -> None:
         session = execution.block
-        zone = session.settings.zone
-        target = CopyTarget("", (), plan.options, zone)
-        super().__init__(session, plan, target, ParameterReader(plan.options, zone))
+        style = session.settings.style
+        target = CopyTarget("", (), plan.options, style)
+        super().__init__(session, plan, target, ParameterReader(plan.options, style))
         self._execution = execution
-        self._sql, self._zone = plan.text, zone
+        self._sql, self._style = plan.text, style
         self._parameters: list[Parameter] = []
         self._statements: dict[tuple[int, ...], tuple[PreparedStatement, list[Reader | None]]] = {}
         self._untyped = session.plans.typed(plan.text, ())
@@ -354,7 +354,7 @@ class ParameterSink(CopySink):
 
     def _written_by(self, insertion: Insertion) -> ColumnWriter:
         if self._writer is None or self._writer.insertion is not insertion:
-            self._writer = insertion.writer(self._transaction.clock(self._zone))
+            self._writer = insertion.writer(self._transaction.clock(self._style))
         return self._writer
 
     def _columns(self, insertion: Insertion, part: pa.RecordBatch) -> dict[int, Array] | None:
@@ -363,7 +363,7 @@ class ParameterSink(CopySink):
         for position, place in enumerate(insertion.places):
             if place is not None:
                 column = self._parameters[place].assigned(
-                    part.column(place), insertion.plan.table.columns[position].type, self._zone
+                    part.column(place), insertion.plan.table.columns[position].type, self._style
                 )
                 if column is None:
                     return None
@@ -411,7 +411,7 @@ class ParameterSink(CopySink):
                 f'"" requires {len(types)}',
             )
         readers = [
-            one.reader(wanted, self._zone) for one, wanted in zip(self._parameters, types, strict=True)
+            one.reader(wanted, self._style) for one, wanted in zip(self._parameters, types, strict=True)
         ]
         if len(self._statements) >= _MOST_STATEMENTS:
             self._statements.clear()

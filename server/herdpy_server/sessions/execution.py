@@ -203,7 +203,7 @@ class Execution:
         view.forget_reads()
         view.memory, view.role = self.block.sequences, self.block.effective_role.key
         try:
-            outcome = plan.run(view, values, Clock(now, now, self._settings.zone, view))  # type: ignore[arg-type]
+            outcome = plan.run(view, values, Clock(now, now, self._settings.style, view))  # type: ignore[arg-type]
         except Exception as error:  # noqa: BLE001 - whatever it is, who awaits it has it raised
             return self._confirmed(error, view)
         answer = Result(plan, outcome.count, plan.columns, outcome.rows)
@@ -232,7 +232,7 @@ class Execution:
         mark = workspace.mark()
         try:
             transaction.begin_statement()
-            clock = transaction.clock(settings.zone)
+            clock = transaction.clock(settings.style)
             if workspace.taken:
                 workspace.taken.clear()
             if settings.read_only and not ready.read_only:
@@ -546,7 +546,7 @@ class Execution:
                     catalog = self._give_way(workspace, mark, catalog)
                     if own and self._isolate(transaction, ready):
                         workspace = transaction.workspace
-                        clock = transaction.clock(self._settings.zone)
+                        clock = transaction.clock(self._settings.style)
                     await self._waits.until_granted(transaction, met)
                     met = None
                 if workspace.catalog is not catalog:
@@ -571,7 +571,7 @@ class Execution:
         workspace.watch = self._waits.check
         if ready.is_limited and limited and not bound.many:
             self._limit(workspace)
-        clock = transaction.clock(self._settings.zone)
+        clock = transaction.clock(self._settings.style)
         return clock, START if own and transaction.instant else workspace.mark(), None
 
     def _give_way(self, workspace: Workspace, mark: Mark, catalog: Catalog | None) -> Catalog:

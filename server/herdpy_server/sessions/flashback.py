@@ -20,7 +20,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.expr.intervals import add_zoned
 from herdpy_sql.values.intervals import parse_interval
-from herdpy_sql.values.moments import parse_timestamp, timestamptz_text
+from herdpy_sql.values.moments import parse_timestamp, parse_timestamptz, timestamptz_text
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,18 +76,18 @@ def resolved(moment: AsOf, clock: Clock, applied: LSN) -> PastMoment:
 def _time_us(moment: AsOf, clock: Clock) -> int:
     text, now = moment.text, clock.statement_us
     if moment.type == "interval":
-        return add_zoned(clock, now, parse_interval(text))
+        return add_zoned(clock, now, parse_interval(text, clock.style))
     if moment.type == "timestamp":
-        return zones.to_utc(parse_timestamp(text), clock.zone)
+        return zones.to_utc(parse_timestamp(text, clock.style, now), clock.zone)
     if moment.type == "timestamptz":
-        return zones.from_text(text, clock.zone)
+        return parse_timestamptz(text, clock.style, now)
     try:
-        return zones.from_text(text, clock.zone)
+        return parse_timestamptz(text, clock.style, now)
     except SqlError as error:
         if error.sqlstate != "22007":
             raise
     try:
-        return add_zoned(clock, now, parse_interval(text))
+        return add_zoned(clock, now, parse_interval(text, clock.style))
     except SqlError as error:
         if error.sqlstate != "22007":
             raise
@@ -110,7 +110,7 @@ async def past_state(block: TransactionBlock, moment: AsOf) -> PastState:
         await block.checks.until_readable()
     tablespace = block.tablespace
     began = now_us()
-    clock = Clock(began, began, block.settings.zone)
+    clock = Clock(began, began, block.settings.style)
     target = resolved(moment, clock, tablespace.store.applied)
     await until_applied(block)
     return await made(block, lambda: tablespace.past.at(target, block.waits.check))

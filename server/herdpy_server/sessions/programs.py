@@ -279,7 +279,7 @@ class SessionPrograms:
 
     def clock(self) -> Clock:
         """See ``interpreter.ProgramHost``."""
-        return self.transaction.clock(self._settings.zone)
+        return self.transaction.clock(self._settings.style)
 
     def will_plan(self, text: str) -> None:
         """See ``interpreter.ProgramHost``: what is temporary needs the session's schema for it."""

@@ -199,7 +199,7 @@ class Session(TransactionBlock):
                 try:
                     self.check_writable("CREATE TABLE" if mode != "append" else "INSERT")
                     made = target(transaction, table, schema, mode, within)
-                    loader = Loader(transaction, made, schema, self.settings.zone)
+                    loader = Loader(transaction, made, schema, self.settings.style)
                     break
                 except MustWait as conflict:
                     transaction.workspace.undo(mark)

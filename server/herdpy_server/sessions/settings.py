@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import zoneinfo
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -24,6 +23,9 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine
 from herdpy_sql.plan.commands import SHOWN_NAMES
 from herdpy_sql.system.state import OWNER
+from herdpy_sql.values import time_zones
+from herdpy_sql.values.intervals import parse_interval
+from herdpy_sql.values.styles import Style
 
 MODES = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
 """The settings that are the open transaction's own; they begin as the session's defaults say."""
@@ -114,14 +116,28 @@ def wait(value: str) -> str:
     return duration(value)
 
 
+_IN_INTERVAL = re.compile(r"interval\s*'(.*)'", re.IGNORECASE | re.DOTALL)
+
+
 def zone(value: str) -> str:
-    """A time zone by its IANA name."""
-    if value.upper() in {"UTC", "GMT", "Z"}:
-        return "UTC"
-    try:
-        return zoneinfo.ZoneInfo(value).key
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError("expected an IANA time zone") from error
+    """A time zone: its name, hours east of UTC, an interval east of it, or a POSIX text."""
+    interval = _IN_INTERVAL.fullmatch(value)
+    if interval is not None:
+        value = time_zones.of_offset(_seconds_east(interval[1]))
+    elif _HOURS.fullmatch(value):
+        value = time_zones.of_offset(int(float(value) * 3600))
+    return time_zones.named(value)
+
+
+def _seconds_east(text: str) -> int:
+    """Of an interval that is a time zone."""
+    months, days, us = parse_interval(text)
+    if months or days:
+        raise ValueError("an interval that is a time zone has neither months nor days")
+    return us // 1_000_000
+
+
+_HOURS = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)\s*", re.ASCII)
 
 
 def level(value: str) -> str:
@@ -131,23 +147,71 @@ def level(value: str) -> str:
     )
 
 
-def iso(value: str) -> str:
-    """A style of dates: the order of day and month may be chosen, the look may not."""
-    parts = [part.strip().upper() for part in value.split(",")]
-    orders = {"MDY": "MDY", "US": "MDY", "NONEURO": "MDY", "DMY": "DMY", "EURO": "DMY", "YMD": "YMD"}
-    for part in parts:
-        if part not in orders and part not in {"ISO", "DEFAULT"}:
-            raise ValueError("dates are always shown as ISO has them")
-    if any(orders.get(part, "MDY") != "MDY" for part in parts):
-        raise ValueError("dates are read as year, month and day, or as month, day and year")
-    return "ISO, MDY"
+_ORDERS = {"YMD": "YMD"}
+_LOOKS = {"ISO": "ISO", "SQL": "SQL", "GERMAN": "German"}
+
+
+def datestyle(value: str, current: str) -> str:
+    """DateStyle: a look, an order, or both; what is not said stays as it is, but German's order is DMY."""
+    look = order = None
+    for word in (part.strip().upper() for part in value.split(",")):
+        found_look = "Postgres" if word.startswith("POSTGRES") else _LOOKS.get(word)
+        found_order = _order_of(word)
+        if word == "DEFAULT":
+            found_look, found_order = "ISO", "MDY"
+        elif found_look is None and found_order is None:
+            raise ValueError("it is ISO, SQL, Postgres or German, and MDY, DMY or YMD")
+        if (found_look and look and found_look != look) or (found_order and order and found_order != order):
+            if word != "DEFAULT":
+                raise ValueError("the specifications conflict")
+            continue
+        look, order = found_look or look, found_order or order
+    now_look, _, now_order = current.partition(", ")
+    if order is None:
+        order = "DMY" if look == "German" else now_order
+    return f"{look or now_look}, {order}"
+
+
+def _order_of(word: str) -> str | None:
+    if word == "DMY" or word.startswith("EURO"):
+        return "DMY"
+    if word == "MDY" or word.startswith(("US", "NONEURO")):
+        return "MDY"
+    return _ORDERS.get(word)
 
 
 def digits(value: str) -> str:
-    """As extra_float_digits has them, as far as they mean all digits."""
-    if not 1 <= int(value) <= 3:
-        raise ValueError("floats are always shown with all of their digits: 1 to 3")
+    """As extra_float_digits has them."""
+    if not -15 <= int(value) <= 3:
+        raise SqlError(
+            "22023", f'{int(value)} is outside the valid range for parameter "extra_float_digits" (-15 .. 3)'
+        )
     return str(int(value))
+
+
+_NAMES_OF_ENCODINGS = """
+    abc alt big5 euccn eucjis2004 eucjp euckr euctw gb18030 gbk iso88591 iso88592 iso88593 iso88594
+    iso88595 iso88596 iso88597 iso88598 iso88599 iso885910 iso885913 iso885914 iso885915 iso885916 johab
+    koi8 koi8r koi8u latin1 latin10 latin2 latin3 latin4 latin5 latin6 latin7 latin8 latin9 mskanji
+    muleinternal shiftjis shiftjis2004 sjis tcvn tcvn5712 uhc vscii win win1250 win1251 win1252 win1253
+    win1254 win1255 win1256 win1257 win1258 win866 win874 win932 win936 win949 win950 windows1250
+    windows1251 windows1252 windows1253 windows1254 windows1255 windows1256 windows1257 windows1258
+    windows866 windows874 windows932 windows936 windows949 windows950
+"""
+_ENCODINGS = frozenset(_NAMES_OF_ENCODINGS.split())
+"""PostgreSQL's names of encodings that texts would have to be converted to."""
+
+
+def encoding(value: str) -> str:
+    """client_encoding: UTF8, or SQL_ASCII, which is no conversion. SqlError 0A000 for others."""
+    plain = "".join(one for one in value.lower() if one.isalnum())
+    if plain in {"utf8", "unicode"}:
+        return "UTF8"
+    if plain == "sqlascii":
+        return "SQL_ASCII"
+    if plain in _ENCODINGS:
+        raise SqlError("0A000", f"Conversion between {value.upper()} and UTF8 is not supported.")
+    raise ValueError("it is the name of an encoding")
 
 
 def nulls(value: str) -> str:
@@ -288,12 +352,11 @@ _SETTINGS = [
     Setting("auto_explain.log_min_duration", "-1",
             "Statements that take longer are logged with their plan; 0 logs all, -1 none.",
             _at_least_so_long, superusers=True),
-    Setting("bytea_output", "hex", "How bytes are shown: always in hexadecimal.", one_of("hex")),
+    Setting("bytea_output", "hex", "How bytes are shown: hex or escape.", one_of("hex", "escape")),
     Setting("check_function_bodies", "on", "There are no functions to be checked.", boolean),
-    Setting("client_encoding", "UTF8", "Always UTF8.",
-            lambda v: one_of("utf8", "utf-8", "unicode")(v) and "UTF8"),
+    Setting("client_encoding", "UTF8", "UTF8, or SQL_ASCII, which is the same without a name.", encoding),
     Setting("client_min_messages", "notice", "Least level of the messages sent.", level),
-    Setting("datestyle", "ISO, MDY", "How dates are shown: always ISO.", iso),
+    Setting("datestyle", "ISO, MDY", "How dates are shown, and in which order their fields are read."),
     Setting("deadlock_timeout", "50ms", "How long a lock is waited for before a deadlock is looked for.",
             wait, superusers=True),
     Setting("default_table_access_method", "heap", "There is one way to store tables.", one_of("heap")),
@@ -301,7 +364,7 @@ _SETTINGS = [
     Setting("default_transaction_isolation", "read committed", "Isolation of new transactions.",
             one_of(*ISOLATION_LEVELS)),
     Setting("default_transaction_read_only", "off", "Whether new transactions may not write.", boolean),
-    Setting("extra_float_digits", "1", "Floats are always shown exactly.", digits),
+    Setting("extra_float_digits", "1", "Above 0 floats are shown exactly, else rounded.", digits),
     Setting("herdpy.early_answers", "off",
             "Whether a query in a transaction answers before what it read is durable; COMMIT waits for it.",
             boolean),
@@ -326,7 +389,8 @@ _SETTINGS = [
     Setting("idle_session_timeout", "0", "How long a session may idle; 0 for ever.", duration),
     Setting("in_hot_standby", "off", "Whether this server only follows another.", read_only=True),
     Setting("integer_datetimes", "on", "Always on.", read_only=True),
-    Setting("intervalstyle", "postgres", "How intervals are shown.", one_of("postgres")),
+    Setting("intervalstyle", "postgres", "How intervals are shown.",
+            one_of("postgres", "postgres_verbose", "sql_standard", "iso_8601")),
     Setting("is_superuser", "on", "Whether the user may do everything.", read_only=True),
     Setting("jit", "off", "Whether queries are compiled: DuckDB knows best.", boolean),
     Setting("lock_timeout", "0", "How long a lock is waited for; 0 for ever.", duration),
@@ -424,7 +488,8 @@ class Settings:
     """The settings of one session, with those of the open transaction (SET LOCAL) on top.
 
     Attributes:
-        engine, zone: as SHOW says them.
+        engine: as SHOW says it.
+        style: how texts are read and written: TimeZone, DateStyle, IntervalStyle and the like.
         early_answers: in a transaction block an answer may rest on what is not durable yet.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
         explain_after_s: statements that take so long are logged with their plan.
@@ -485,7 +550,7 @@ class Settings:
         self.isolation = "read committed" if level == "read uncommitted" else cast(Isolation, level)
         self.engine = cast(Engine, values["herdpy.engine"])
         self.early_answers = values["herdpy.early_answers"] == "on"
-        self.zone = values["timezone"]
+        self.style = style_of(values)
         role = (values["role"], values["session_authorization"])
         user = role[1] if role[0] == "none" else role[0]
         self.path = path_of(values["search_path"], user, self.temporary_schema)
@@ -610,7 +675,11 @@ class Settings:
         if value is None:
             return self._defaults[setting.name]
         try:
-            kept = setting.check(value) if setting.check else value
+            if setting.name == "datestyle":
+                value_now = self._defaults if value.strip().lower() == "default" else self._values
+                kept = datestyle(value, value_now["datestyle"])
+            else:
+                kept = setting.check(value) if setting.check else value
         except ValueError as error:
             raise SqlError(
                 "22023",
@@ -765,6 +834,19 @@ class Settings:
         else:
             self._values.update(local)
         self._derive()
+
+
+def style_of(values: Mapping[str, str]) -> Style:
+    """How a session with these settings reads and writes texts."""
+    look, _, order = values["datestyle"].partition(", ")
+    return Style(
+        values["timezone"],
+        look,
+        order,
+        values["intervalstyle"],
+        int(values["extra_float_digits"]),
+        values["bytea_output"],
+    )
 
 
 def _nobody_else(_name: str, value: str) -> None:

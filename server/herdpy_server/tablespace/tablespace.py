@@ -48,6 +48,7 @@ from herdpy_sql.catalog import Catalog
 from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import MustWait
+from herdpy_sql.values.styles import Style
 
 
 def now_us() -> int:
@@ -96,10 +97,10 @@ class Transaction:
         if self.workspace.has_snapshot:
             self.workspace.begin_statement()
 
-    def clock(self, zone: str) -> Clock:
+    def clock(self, style: Style) -> Clock:
         """The time that the statement beginning now may see."""
         now = self.started_us if self.instant else now_us()
-        return Clock(self.started_us, now, zone, self.workspace)
+        return Clock(self.started_us, now, style, self.workspace)
 
 
 _GIVEN_UP = "the request was cancelled before its commit arrived: it is not done, and can no longer be done"

@@ -2,13 +2,13 @@
 
 Below the front ends (``pgwire``) and COPY's binary format; knows nothing of sessions or connections.
 
-    decoder(type, binary, zone) -> (bytes -> Datum)        encoder(type, binary, zone) -> (Datum -> bytes)
-    rows_encoder(types, formats, zone) -> (rows -> whole DataRow messages, one after another)
-    answer_encoder(types, formats, zone, decode, around) -> (image of one row -> a whole answer)
-    DataRowForm(types, formats, zone)                       makes DataRow messages of Arrow batches
-    row_bodies(arrays, types, formats, zone) -> their bodies as an Arrow array
+    decoder(type, binary, style) -> (bytes -> Datum)        encoder(type, binary, style) -> (Datum -> bytes)
+    rows_encoder(types, formats, style) -> (rows -> whole DataRow messages, one after another)
+    answer_encoder(types, formats, style, decode, around) -> (image of one row -> a whole answer)
+    DataRowForm(types, formats, style)                       makes DataRow messages of Arrow batches
+    row_bodies(arrays, types, formats, style) -> their bodies as an Arrow array
     copy_data_messages(pieces) -> CopyData messages
-    declared_types(oids, catalog), parameter_decoder(oid, type, binary, zone)   what clients send
+    declared_types(oids, catalog), parameter_decoder(oid, type, binary, style)   what clients send
 
 NULL is the message's business: no decoder is called for it and no encoder is given None.
 """

@@ -24,6 +24,7 @@ from herdpy_sql.types import SqlType
 from herdpy_sql.values.form import TypeForms
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.precision import fit_column
+from herdpy_sql.values.styles import PLAIN, Style
 
 Array = Any
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
@@ -49,9 +50,9 @@ _LARGE_BYTES = 256 << 20
 class DataRowForm:
     """Makes DataRow messages of batches; a form as the sessions have them, so it travels as a pickle."""
 
-    def __init__(self, types: Sequence[SqlType], formats: Sequence[bool], zone: str) -> None:
+    def __init__(self, types: Sequence[SqlType], formats: Sequence[bool], style: Style) -> None:
         """As ``rows_encoder``."""
-        self._types, self._formats, self._zone = tuple(types), tuple(formats), zone
+        self._types, self._formats, self._style = tuple(types), tuple(formats), style
 
     def start(self, schema: pa.Schema) -> bytes:
         """Nothing."""
@@ -66,7 +67,7 @@ class DataRowForm:
             return self.batch(batch.slice(0, half)) + self.batch(batch.slice(half))
         if count < 8:  # laying out columns has its own cost
             return self._row_by_row(batch)
-        return messages(b"D", row_bodies(batch.columns, count, self._types, self._formats, self._zone))
+        return messages(b"D", row_bodies(batch.columns, count, self._types, self._formats, self._style))
 
     def end(self) -> bytes:
         """Nothing."""
@@ -80,7 +81,7 @@ class DataRowForm:
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return self._types, self._formats, self._zone
+        return self._types, self._formats, self._style
 
     def skip(self, data: bytes, at: int, rows: int) -> int:
         """Where the messages end of so many rows that begin at ``at``."""
@@ -95,7 +96,7 @@ class DataRowForm:
             for sql_type, array in zip(self._types, batch.columns, strict=True)
         ]
         rows = zip(*columns, strict=True) if columns else [()] * batch.num_rows
-        return rows_encoder(self._types, self._formats, self._zone)(rows)
+        return rows_encoder(self._types, self._formats, self._style)(rows)
 
 
 def row_bodies(
@@ -103,7 +104,7 @@ def row_bodies(
     count: int,
     types: Sequence[SqlType],
     formats: Sequence[bool],
-    zone: str = "UTC",
+    style: Style = PLAIN,
 ) -> Array:
     """The bodies of the DataRow messages of ``count`` rows, as an Arrow array of type binary."""
     fixed: list[Matrix] = [_repeated(len(types).to_bytes(2, "big"), count)]  # not joined yet
@@ -113,7 +114,7 @@ def row_bodies(
         if matrix is not None:
             fixed += [_repeated(matrix.shape[1].to_bytes(4, "big"), count), matrix]
             continue
-        field = _binary(array, sql_type) if binary else column_to_text(array, sql_type, zone)
+        field = _binary(array, sql_type) if binary else column_to_text(array, sql_type, style)
         lengths = pc.fill_null(pc.binary_length(field), -1).to_numpy(zero_copy_only=False)
         fixed.append(_bytes_of(lengths.astype(">i4")))
         parts += [_as_array(fixed), field.view(pa.binary())]
@@ -160,22 +161,22 @@ def _binary(array: Array, sql_type: SqlType) -> Array:
     return pa.array([None if datum is None else write(datum) for datum in datums], pa.binary())
 
 
-def column_to_text(array: Array, sql_type: SqlType, zone: str) -> Array:
+def column_to_text(array: Array, sql_type: SqlType, style: Style) -> Array:
     """The PostgreSQL text of every value, as an Arrow array of strings; NULL stays NULL."""
     write = None if sql_type.element is not None else FORMS[sql_type.base].columns.write
-    found = None if write is None else write(array, sql_type, zone)
-    return _written(array, sql_type, zone) if found is None else found
+    found = None if write is None else write(array, sql_type, style)
+    return _written(array, sql_type, style) if found is None else found
 
 
-def _written(array: Array, sql_type: SqlType, zone: str) -> Array:
+def _written(array: Array, sql_type: SqlType, style: Style) -> Array:
     """The same, value by value."""
-    encode = encoder(sql_type, False, zone)
+    encode = encoder(sql_type, False, style)
     datums = array_to_datums(sql_type.field, array)
     texts = [None if datum is None else encode(datum) for datum in datums]
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
-def column_from_text(strings: Array, sql_type: SqlType, zone: str) -> Array | None:
+def column_from_text(strings: Array, sql_type: SqlType, style: Style) -> Array | None:
     """The values that an Arrow array of strings stands for; None when they must be read one by one.
 
     ArrowInvalid means the same.
@@ -183,7 +184,7 @@ def column_from_text(strings: Array, sql_type: SqlType, zone: str) -> Array | No
     read = None if sql_type.element is not None else FORMS[sql_type.base].columns.read
     if read is None:
         return None
-    values = read(strings, arrow_type(sql_type.field, sql_type.precision), sql_type, zone)
+    values = read(strings, arrow_type(sql_type.field, sql_type.precision), sql_type, style)
     return fit_column(values, sql_type) if values is not None and sql_type.is_rounded_time else values
 
 

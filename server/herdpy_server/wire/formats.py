@@ -23,16 +23,18 @@ from typing import Any
 
 from herdpy.codec.kinds import mapped, of_lists, shaped, sizes_of
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.zones import array_from_text, array_text, local_text, to_utc
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values import from_text, to_text
+from herdpy_sql.values import from_text
 from herdpy_sql.values.arrays import RAGGED, join_array, split_array
 from herdpy_sql.values.form import Bytes
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.integers import INTEGER_RANGES
-from herdpy_sql.values.moments import parse_zoned, timestamp_bytes
+from herdpy_sql.values.moment_output import styled_timestamptz
+from herdpy_sql.values.moments import timestamp_bytes
 from herdpy_sql.values.precision import fitted
 from herdpy_sql.values.strings import text_of
+from herdpy_sql.values.styled import is_read_by_style, is_written_by_style, reader, writer
+from herdpy_sql.values.styles import PLAIN, Style
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -41,10 +43,10 @@ _DATETIME_END = 253_402_300_800_000_000
 
 
 @functools.lru_cache(maxsize=1024)
-def decoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Bytes], Any]:
+def decoder(sql_type: SqlType, binary: bool, style: Style = PLAIN) -> Callable[[Bytes], Any]:
     """The function from a value's bytes to its datum.
 
-    ``zone`` is the session's time zone, which TIMESTAMPTZ text without an offset is in.
+    ``style`` is the session's, which texts of moments and intervals are read by; none may say "now" here.
 
     It raises SqlError as PostgreSQL does: of text 22P02, 22003, 22007, 22008, 22001 and whatever else the
     type's input function says, 22021 for bytes that are not UTF-8; of binary 22P03 for too many bytes, 08P01
@@ -52,38 +54,39 @@ def decoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Byt
     """
     if sql_type.element is not None:
         element = sql_type.element_type
-        read = decoder(element, binary, zone)
+        read = decoder(element, binary, style)
         if binary:
             return array_binary_reader(element, read)
         return array_text_reader(read, of_json=element.base in {Base.JSON, Base.JSONB})
-    return FORMS[sql_type.base].unpack(sql_type) if binary else _text_reader(sql_type, zone)
+    return FORMS[sql_type.base].unpack(sql_type) if binary else _text_reader(sql_type, style)
 
 
 @functools.lru_cache(maxsize=1024)
-def encoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Any], bytes]:
+def encoder(sql_type: SqlType, binary: bool, style: Style = PLAIN) -> Callable[[Any], bytes]:
     """The function from a datum (never None) to the value's bytes."""
     if sql_type.element is not None:
         element = sql_type.element_type
-        write = encoder(element, binary, zone)
+        write = encoder(element, binary, style)
         return array_binary_writer(element, write) if binary else array_text_writer(write)
-    return FORMS[sql_type.base].pack(sql_type) if binary else _text_writer(sql_type, zone)
+    return FORMS[sql_type.base].pack(sql_type) if binary else _text_writer(sql_type, style)
 
 
-def _text_reader(sql_type: SqlType, zone: str) -> Callable[[Bytes], Any]:
+def _text_reader(sql_type: SqlType, style: Style) -> Callable[[Bytes], Any]:
     """The function from text to datums."""
     base = sql_type.base
     if base in INTEGER_RANGES:
         return _integer_reader(sql_type)
     if FORMS[base].unpack(sql_type) is text_of:
         return text_of
-    parse: Callable[[str], Any] = from_text(sql_type)
+    if not is_read_by_style(sql_type):
+        parse: Callable[[str], Any] = from_text(sql_type)
+        return lambda data: parse(text_of(data))
+    read = reader(sql_type)
     if base is Base.TIMESTAMP:
-        return fitted(_timestamp_reader(parse))(sql_type)
+        return fitted(_timestamp_reader(lambda text: read(text, style, None)))(sql_type)
     if base is Base.TIMESTAMPTZ:
-        return fitted(_zoned_reader(zone))(sql_type)
-    if sql_type.element is Base.TIMESTAMPTZ:
-        return lambda data: array_from_text(text_of(data), zone)
-    return lambda data: parse(text_of(data))
+        return fitted(_zoned_reader(lambda text: read(text, style, None)))(sql_type)
+    return lambda data: read(text_of(data), style, None)
 
 
 def _integer_reader(sql_type: SqlType) -> Callable[[Bytes], int]:
@@ -132,42 +135,33 @@ _UTC = ("+00", "+00:00")
 """How servers write UTC, and how drivers do."""
 
 
-def _zoned_reader(zone: str) -> Callable[[Bytes], int]:
+def _zoned_reader(parse: Callable[[str], int]) -> Callable[[Bytes], int]:
     def read(data: Bytes) -> int:
         text = text_of(data)
         for utc in _UTC:
             if text.endswith(utc) and (value := _plain_moment(text.removesuffix(utc))) is not None:
                 return value
-        us, named = parse_zoned(text)
-        return us if named else to_utc(us, zone)
+        return parse(text)
 
     return read
 
 
-def _text_writer(sql_type: SqlType, zone: str) -> Callable[[Any], bytes]:
+def _text_writer(sql_type: SqlType, style: Style) -> Callable[[Any], bytes]:
     """The function from datums to text."""
     base = sql_type.base
-    if base is Base.TIMESTAMPTZ:
-        return _zoned_writer(zone)
-    if sql_type.element is Base.TIMESTAMPTZ:
-        return lambda value: array_text(value, zone).encode()
-    found = FORMS[base].text_bytes if sql_type.element is None else None
-    if found is not None:
+    if base is Base.TIMESTAMPTZ and style.dates == "ISO" and style.zone == "UTC":
+        return _utc_bytes
+    found = FORMS[base].text_bytes
+    if found is not None and (style._replace(zone="UTC") == PLAIN or not is_written_by_style(sql_type)):
         return found
-    convert = to_text(sql_type)
+    convert = writer(sql_type, style)
     return lambda value: convert(value).encode()
 
 
-def _zoned_writer(zone: str) -> Callable[[int], bytes]:
-    if zone != "UTC":
-        return lambda us: local_text(us, zone).encode()
-
-    def write(us: int) -> bytes:
-        if _DATETIME_MIN <= us < _DATETIME_END:
-            return timestamp_bytes(us) + b"+00"
-        return local_text(us, "UTC").encode()
-
-    return write
+def _utc_bytes(us: int) -> bytes:
+    if _DATETIME_MIN <= us < _DATETIME_END:
+        return timestamp_bytes(us) + b"+00"
+    return styled_timestamptz(us, PLAIN).encode()
 
 
 _BOUNDS = re.compile(r"(\[\s*[+-]?\d+(\s*:\s*[+-]?\d+)?\s*\]\s*)+=")

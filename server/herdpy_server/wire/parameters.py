@@ -17,6 +17,7 @@ from herdpy_sql.system.types import by_oid
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.form import Bytes, wrong_length
 from herdpy_sql.values.reg_types import REG_TYPES
+from herdpy_sql.values.styles import PLAIN, Style
 
 _NOT_GIVEN = {Base.UNKNOWN, Base.ARRAY, Base.ENUM, Base.RECORD, *REG_TYPES}
 _OURS = {SqlType(base).oid: SqlType(base) for base in Base if base not in _NOT_GIVEN}
@@ -58,14 +59,16 @@ def declared_types(oids: Sequence[int], catalog: Catalog) -> tuple[SqlType | Non
     return tuple([enum_of_oid(catalog, oid) or type_of_oid(oid) for oid in oids])
 
 
-def parameter_decoder(oid: int, sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Bytes], Any]:
+def parameter_decoder(
+    oid: int, sql_type: SqlType, binary: bool, style: Style = PLAIN
+) -> Callable[[Bytes], Any]:
     """As ``formats.decoder``, for a parameter that was declared as ``oid`` (0: not) and is a ``sql_type``."""
     if binary and oid in _UNSIGNED:
         return _unsigned
     if oid == t.JSONB.oid and sql_type.base is Base.JSON:
-        read: Callable[[Bytes], Any] = decoder(t.JSONB, binary, zone)
+        read: Callable[[Bytes], Any] = decoder(t.JSONB, binary, style)
         return read
-    return decoder(sql_type, binary, zone)
+    return decoder(sql_type, binary, style)
 
 
 def _unsigned(data: Bytes) -> int:

@@ -18,6 +18,7 @@ from herdpy.codec.kinds import Datum
 from herdpy_server.wire.formats import encoder
 from herdpy_sql.types import FACTS, Base, SqlType
 from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.styles import PLAIN, Style
 
 Row = Sequence[Datum]
 
@@ -36,33 +37,33 @@ _FIXED = {
 
 
 def rows_encoder(
-    types: Sequence[SqlType], formats: Sequence[bool], zone: str = "UTC"
+    types: Sequence[SqlType], formats: Sequence[bool], style: Style = PLAIN
 ) -> Callable[[Iterable[Row]], bytes]:
     """The function from rows to their DataRow messages, one after another.
 
     Args:
         types: of the columns, in order.
         formats: for each column whether it is sent in binary.
-        zone: the session's time zone, which TIMESTAMPTZ is written in.
+        style: how the session reads and writes texts, which TIMESTAMPTZ is written in.
     """
-    many: Callable[[Iterable[Row]], bytes] = _function(tuple(types), tuple(formats), zone)
+    many: Callable[[Iterable[Row]], bytes] = _function(tuple(types), tuple(formats), style)
     return many
 
 
 def answer_encoder(
     types: Sequence[SqlType],
     formats: Sequence[bool],
-    zone: str,
+    style: Style,
     decode: Callable[[bytes], Row],
     around: tuple[bytes, bytes],
 ) -> Callable[[bytes], bytes]:
     """The function from one row's image to a whole answer: the DataRow message between those ``around`` it.
 
     Args:
-        types, formats, zone: as in :func:`rows_encoder`.
+        types, formats, style: as in :func:`rows_encoder`.
         decode: makes the row of the image.
     """
-    names, lines = _parts(tuple(types), tuple(formats), zone)
+    names, lines = _parts(tuple(types), tuple(formats), style)
     columns = range(len(types))
     parts = ", ".join(["BEFORE", "size", "HEAD", *(f"p{i}" for i in columns), "AFTER"])
     size = " + ".join(["6", *(f"len(p{i})" for i in columns)])
@@ -91,7 +92,7 @@ def _targets(types: Sequence[SqlType]) -> str:
 
 
 def _parts(
-    types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str
+    types: tuple[SqlType, ...], formats: tuple[bool, ...], style: Style
 ) -> tuple[dict[str, Any], list[str]]:
     """The names that generated functions use, and the lines that make ``p0``, ``p1`` ... of a row."""
     names: dict[str, Any] = {
@@ -103,13 +104,13 @@ def _parts(
     }
     lines: list[str] = []
     for i, (sql_type, binary) in enumerate(zip(types, formats, strict=True)):
-        lines += _column(i, sql_type, binary, zone, names)
+        lines += _column(i, sql_type, binary, style, names)
     return names, lines
 
 
 @functools.lru_cache(maxsize=512)
-def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) -> Any:
-    names, lines = _parts(types, formats, zone)
+def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], style: Style) -> Any:
+    names, lines = _parts(types, formats, style)
     parts = ", ".join(["HEAD", *(f"p{i}" for i in range(len(types)))])
     source = [
         "def many(rows):",
@@ -126,11 +127,11 @@ def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) 
     return names["many"]
 
 
-def _column(i: int, sql_type: SqlType, binary: bool, zone: str, names: dict[str, Any]) -> list[str]:
+def _column(i: int, sql_type: SqlType, binary: bool, style: Style, names: dict[str, Any]) -> list[str]:
     """The lines that make ``p{i}``, a column's length and bytes, of its datum ``c{i}``."""
     made = _fast(i, sql_type, binary, names)
     if made is None:
-        names[f"encode{i}"] = encoder(sql_type, binary, zone)
+        names[f"encode{i}"] = encoder(sql_type, binary, style)
         made = [f"t = encode{i}(c{i})", *_sized(i)]
     if len(made) == 1:
         value = made[0].removeprefix(f"p{i} = ")

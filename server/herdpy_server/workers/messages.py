@@ -116,7 +116,7 @@ class AskQuestion(_Message, frozen=True, tag="ask"):
 
     Attributes:
         query_id, query: a number for the query, and its pickle.
-        inputs: a pickle of (values, (transaction_us, statement_us, zone) of the clock, form or None,
+        inputs: a pickle of (values, (transaction_us, statement_us, style) of the clock, form or None,
             memory_bytes).
         sequence, flushes: as of the snapshot.
     """

@@ -189,7 +189,7 @@ class WorkerPool:
         inputs = pickle.dumps(
             (
                 tuple(values),
-                (clock.transaction_us, clock.statement_us, clock.zone),
+                (clock.transaction_us, clock.statement_us, clock.style),
                 form,
                 question.limits.memory_bytes,
             ),

@@ -15,9 +15,10 @@ from sqlglot import exp
 from herdpy.codec.keys import successor
 from herdpy.codec.kinds import KIND_FACTS, ByteForm
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import FACTS, Base, SqlType
-from herdpy_sql.values import from_text
-from herdpy_sql.values.moments import DAY_US, parse_zoned
+from herdpy_sql.types import FACTS, TIMESTAMPTZ, Base, SqlType
+from herdpy_sql.values.civil import DAY_US
+from herdpy_sql.values.moments import is_plain, parse_timestamp
+from herdpy_sql.values.styled import UNSETTLED, settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,14 +169,19 @@ def _value(type_: SqlType, symbol: str, node: Any, params: Sequence[SqlType]) ->
     if sign < 0:
         return None
     try:
-        return _moment(text, symbol) if base is Base.TIMESTAMPTZ else RangeEnd(from_text(SqlType(base))(text))
+        if base is Base.TIMESTAMPTZ:
+            return _moment(text, symbol)
+        value = settled(SqlType(base), text)
+        return None if value is UNSETTLED else RangeEnd(value)
     except SqlError:
         return None
 
 
 def _moment(text: str, symbol: str) -> RangeEnd | None:
     """A TIMESTAMPTZ; without a zone it is of the session's, which is none further than a day from UTC."""
-    us, named = parse_zoned(text)
-    if named:
+    us = settled(TIMESTAMPTZ, text)
+    if us is not UNSETTLED:
         return RangeEnd(us)
-    return None if symbol == "=" else RangeEnd(us + (DAY_US if symbol[0] == "<" else -DAY_US))
+    if symbol == "=" or not is_plain(Base.TIMESTAMP, text):
+        return None
+    return RangeEnd(parse_timestamp(text) + (DAY_US if symbol[0] == "<" else -DAY_US))

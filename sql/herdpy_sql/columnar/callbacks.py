@@ -16,23 +16,35 @@ from herdpy.codec.keys import jsonb_bytes
 from herdpy.codec.kinds import Interval
 from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import intervals, zones
+from herdpy_sql.expr import intervals
 from herdpy_sql.expr import numeric as arithmetic
 from herdpy_sql.expr.numeric import division_scale, quotient_at, scale_of
 from herdpy_sql.library.texts import split_part, translate
-from herdpy_sql.types import DATE, TIME, TIMESTAMP, Base, SqlType
-from herdpy_sql.values import floats, from_text, letter_case, numeric
+from herdpy_sql.types import (
+    BYTEA,
+    DATE,
+    DOUBLE,
+    INTERVAL,
+    REAL,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Base,
+    SqlType,
+)
+from herdpy_sql.values import floats, letter_case, numeric
 from herdpy_sql.values.booleans import parse_boolean
 from herdpy_sql.values.bytea import parse_bytea
-from herdpy_sql.values.intervals import interval_text
 from herdpy_sql.values.numeric import EXACT, fit, numeric_text, rescale
+from herdpy_sql.values.styled import reader, writer
+from herdpy_sql.values.styles import Style
 from herdpy_sql.values.uuids import parse_uuid
 
 
-def interval(value: Any) -> str:
-    """An interval in PostgreSQL's style, from (months, days, nanoseconds)."""
+def _interval(value: Any) -> Interval:
+    """The datum of (months, days, nanoseconds)."""
     months, days, nanos = value
-    return interval_text(Interval(int(months), int(days), int(nanos) // 1000))
+    return Interval(int(months), int(days), int(nanos) // 1000)
 
 
 def similar(pattern: str) -> str:
@@ -200,9 +212,6 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_numintdiv", _binary(arithmetic.whole_quotient), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_similar", similar, ("VARCHAR",), "VARCHAR"),
     ("pg_replacement", replacement, ("VARCHAR",), "VARCHAR"),
-    ("pg_datedays", from_text(DATE), ("VARCHAR",), "INTEGER"),
-    ("pg_timeus", from_text(TIME), ("VARCHAR",), "BIGINT"),
-    ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
     ("pg_numkey", lambda a: number_key(D(a)), ("VARCHAR",), "VARCHAR"),
     ("pg_surrogate", lambda a, p, s: surrogate_of(D(a), p, s), ("VARCHAR", "INTEGER", "INTEGER"), "VARCHAR"),
     ("pg_numnorm", lambda a: numeric_text(without_zeros(D(a))), ("VARCHAR",), "VARCHAR"),
@@ -220,7 +229,6 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_reverse", lambda a: a[::-1], ("VARCHAR",), "VARCHAR"),
     ("pg_translate", translate, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_split_part", split_part, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
-    ("pg_intervaltext", interval, ("INTERVAL",), "VARCHAR"),
     ("pg_jsonbkey", jsonb_bytes, ("VARCHAR",), "BLOB"),
     (
         "pg_limit",
@@ -234,8 +242,6 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_numeric", lambda a: numeric_text(numeric.parse_numeric(a)), ("VARCHAR",), "VARCHAR"),
     ("pg_textdouble", floats.parse_double, ("VARCHAR",), "DOUBLE"),
     ("pg_textinteger", lambda a: numeric_text(rescale(D(a), 0)), ("VARCHAR",), "VARCHAR"),
-    ("pg_floattext", floats.float32_text, ("FLOAT",), "VARCHAR"),
-    ("pg_doubletext", floats.float64_text, ("DOUBLE",), "VARCHAR"),
     ("pg_floatnumeric", lambda a: numeric_text(numeric.from_float(a, 6)), ("FLOAT",), "VARCHAR"),
     ("pg_doublenumeric", lambda a: numeric_text(numeric.from_float(a, 15)), ("DOUBLE",), "VARCHAR"),
     ("pg_real", floats.parse_real, ("VARCHAR",), "FLOAT"),
@@ -246,17 +252,50 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
 )
 
 
-def zoned(zone: str) -> tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...]:
-    """As :data:`FUNCTIONS`: those that ask for the session's time zone."""
-    clock = Clock(0, 0, zone)
+_MOMENTS = (
+    ("pg_datedays", DATE, "INTEGER"),
+    ("pg_timeus", TIME, "BIGINT"),
+    ("pg_timestampus", TIMESTAMP, "BIGINT"),
+    ("pg_timestamptzus", TIMESTAMPTZ, "BIGINT"),
+)
+
+
+def styled(style: Style) -> tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...]:
+    """As :data:`FUNCTIONS`: those that depend on the session's settings.
+
+    Names that end with ``_at`` take what is now, too, of which "today" and its like are.
+    """
+    clock = Clock(0, 0, style)
 
     def plus(us: int, interval: Any) -> int:
-        months, days, nanos = interval
-        return intervals.add_zoned(clock, us, Interval(int(months), int(days), int(nanos) // 1000))
+        return intervals.add_zoned(clock, us, _interval(interval))
 
+    readers: list[tuple[str, Callable[..., Any], tuple[Any, ...], Any]] = []
+    for name, type_, result in _MOMENTS:
+        read = reader(type_)
+        readers += [
+            (name, lambda text, read=read: read(text, style, None), ("VARCHAR",), result),
+            (
+                f"{name}_at",
+                lambda text, now, read=read: read(text, style, now),
+                ("VARCHAR", "BIGINT"),
+                result,
+            ),
+        ]
     return (
-        ("pg_timestamptzus", lambda text: zones.from_text(text, zone), ("VARCHAR",), "BIGINT"),
-        ("pg_zonedtext", lambda us: zones.local_text(us, zone), ("BIGINT",), "VARCHAR"),
+        *readers,
+        ("pg_zonedtext", writer(TIMESTAMPTZ, style), ("BIGINT",), "VARCHAR"),
+        ("pg_styleddate", writer(DATE, style), ("INTEGER",), "VARCHAR"),
+        ("pg_styledtimestamp", writer(TIMESTAMP, style), ("BIGINT",), "VARCHAR"),
+        ("pg_escapedtext", writer(BYTEA, style), ("BLOB",), "VARCHAR"),
+        (
+            "pg_intervaltext",
+            lambda value: writer(INTERVAL, style)(_interval(value)),
+            ("INTERVAL",),
+            "VARCHAR",
+        ),
+        ("pg_floattext", writer(REAL, style), ("FLOAT",), "VARCHAR"),
+        ("pg_doubletext", writer(DOUBLE, style), ("DOUBLE",), "VARCHAR"),
         ("pg_zonedplusus", plus, ("BIGINT", "INTERVAL"), "BIGINT"),
     )
 

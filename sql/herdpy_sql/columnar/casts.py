@@ -7,12 +7,13 @@ query runs are DuckDB's macros and callbacks (``macros``, ``callbacks``).
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.kinds import nested, sizes_of
 from herdpy_sql.columnar import literals
-from herdpy_sql.columnar.emission import CONTEXT
+from herdpy_sql.columnar.emission import CONTEXT, TRANSACTION_US
 from herdpy_sql.columnar.literals import parameter
 from herdpy_sql.columnar.routines import argument_text, duck_name, full_type, of_type, used
 from herdpy_sql.duck import (
@@ -25,6 +26,7 @@ from herdpy_sql.duck import (
     Typed,
     cast_text,
     column_dec,
+    constant_text,
     decimal_text,
     duck_type,
     numeric_of_integer,
@@ -219,6 +221,8 @@ def cast(emission: Emission, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)``; SqlError 42846 when PostgreSQL has no such cast."""
     _check(full_type(x), target)
     source, wanted, sql = x.base, target.base, x.sql
+    if not x.array and target.is_rounded_time and target.base in MOMENTS and source in STRINGS:
+        x = _from_text(as_text(emission, x), target.plain)
     if target.is_rounded_time and (x.array or full_type(x) != target):
         return library_cast(emission, x, target)
     if wanted in STRINGS:
@@ -283,7 +287,15 @@ def _to_numeric(x: Typed, target: SqlType) -> Typed:
 def _from_text(x: Typed, target: SqlType) -> Typed:
     if target.base is Base.NUMERIC:
         return _to_numeric(retyped(x, f"pg_numeric({x.sql})", NUMERIC), target)
-    return retyped(x, f"{FORMS[target.base].duck.reader}({x.sql})", target)
+    reader = FORMS[target.base].duck.reader
+    text = constant_text(x) if target.base in MOMENTS else None
+    if text is not None and _CLOCK_WORD.search(text):
+        return retyped(x, f"{reader}_at({x.sql}, CAST(${TRANSACTION_US} AS BIGINT))", target)
+    return retyped(x, f"{reader}({x.sql})", target)
+
+
+MOMENTS = frozenset({Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
+_CLOCK_WORD = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
 
 
 def align(

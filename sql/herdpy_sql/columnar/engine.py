@@ -14,6 +14,7 @@ import atexit
 import functools
 import re
 import weakref
+import zoneinfo
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,9 @@ from herdpy_sql.collations import BY_CODE_POINT, LOCALE, missing_collation
 from herdpy_sql.columnar import macros
 from herdpy_sql.columnar.routines import define, function_name
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.form import quote
+from herdpy_sql.values.styles import Style
+from herdpy_sql.values.time_zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +117,7 @@ SPILL = 8
 
 
 @functools.lru_cache(maxsize=16)
-def database(memory_bytes: int | None, threads: int, temp_directory: str | None, zone: str) -> Any:
+def database(memory_bytes: int | None, threads: int, temp_directory: str | None, style: Style) -> Any:
     """The database for these settings."""
     config: dict[str, Any] = {
         "threads": max(threads, 1),
@@ -127,17 +131,34 @@ def database(memory_bytes: int | None, threads: int, temp_directory: str | None,
     if temp_directory and memory_bytes is not None:  # a runaway join must not fill the log's disk
         config["max_temp_directory_size"] = f"{max(memory_bytes >> 20, 16) * SPILL}MiB"
     connection = duckdb.connect(":memory:", config=config)
-    quoted = zone.replace("'", "''")
-    try:
-        connection.execute(f"SET GLOBAL TimeZone = '{quoted}'")
-    except duckdb.Error:
-        raise SqlError("22023", f'time zone "{zone}" not recognized') from None
+    _set_zone(connection, style.zone)
     connection.execute("SET GLOBAL Calendar = 'gregorian'")
     connection.execute("SET GLOBAL preserve_insertion_order = true")
     connection.execute("SET GLOBAL python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+_WHOLE_HOURS = re.compile(r"<[+-]\d\d>([+-])0?(\d?\d)")
+
+
+@functools.lru_cache(maxsize=256)
+def zone_of_duck(zone: str) -> str | None:
+    """DuckDB's name of a zone; None for one that only we have, as most POSIX texts are."""
+    whole = _WHOLE_HOURS.fullmatch(zone)
+    if whole is not None and int(whole[2]) <= 12:
+        return f"Etc/GMT{whole[1]}{whole[2]}"
+    return zone if zone in zoneinfo.available_timezones() else None
+
+
+def _set_zone(connection: Any, zone: str) -> None:
+    """Have DuckDB's own functions use a zone. SqlError 22023 for one that is not there."""
+    zone_of(zone)
+    try:
+        connection.execute(f"SET GLOBAL TimeZone = {quote(zone_of_duck(zone) or 'UTC')}")
+    except duckdb.Error:
+        raise SqlError("22023", f'time zone "{zone}" not recognized') from None
 
 
 @atexit.register
@@ -149,18 +170,18 @@ def _close() -> None:
 _PROVIDED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
-def provide(connection: Any, sql: str, routines: Sequence[Resolved], zone: str) -> None:
+def provide(connection: Any, sql: str, routines: Sequence[Resolved], style: Style) -> None:
     """Give a database what a query's text names and it does not have yet: our macros and functions, and those of
     the library."""
     known = _PROVIDED.setdefault(connection, set())
-    for name in macros.needed(sql):
+    for name in macros.needed(sql, style):
         if name not in known:
-            _once(functools.partial(macros.define, connection, name, zone))
+            _once(functools.partial(macros.define, connection, name, style))
             known.add(name)
     for one in routines:
         name = function_name(one)
         if name not in known:
-            _once(functools.partial(define, connection, one, zone))
+            _once(functools.partial(define, connection, one, style))
             known.add(name)
 
 

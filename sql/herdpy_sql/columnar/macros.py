@@ -21,6 +21,7 @@ import pyarrow as pa
 from herdpy_sql.columnar import callbacks
 from herdpy_sql.duck import let
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.styles import PLAIN, Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +110,12 @@ MACROS = (
     _try("pg_interval", "INTERVAL", "interval"),
     "CREATE MACRO pg_json(x) AS CASE WHEN x IS NULL OR json_valid(x) THEN x ELSE "
     "error('SQLSTATE 22P02: invalid input syntax for type json') END",
+    "CREATE MACRO pg_datetext(x) AS replace(CAST(x AS VARCHAR), ' (BC)', ' BC')",
+    r"CREATE MACRO pg_byteatext(x) AS ('\x' || lower(hex(x)))",
+    "CREATE MACRO pg_date_at(x, now) AS pg_asdate(pg_datedays_at(x, now))",
+    "CREATE MACRO pg_time_at(x, now) AS pg_astime(pg_timeus_at(x, now))",
+    "CREATE MACRO pg_timestamp_at(x, now) AS pg_astimestamp(pg_timestampus_at(x, now))",
+    "CREATE MACRO pg_timestamptz_at(x, now) AS pg_astimestamptz(pg_timestamptzus_at(x, now))",
     r"CREATE MACRO pg_timestamptext(x) AS regexp_replace(CAST(x AS VARCHAR), ' \(BC\)(.*)$', '\1 BC')",
     # Offsets of whole minutes and years of four digits are DuckDB's and PostgreSQL's alike.
     "CREATE MACRO pg_timestamptztext(x) AS CASE WHEN x >= TIMESTAMPTZ '1973-01-01 00:00:00+00' "
@@ -157,6 +164,16 @@ MACROS = (
 )
 
 
+_OF_DATES = (
+    "CREATE MACRO pg_datetext(x) AS CASE WHEN isfinite(x) THEN pg_styleddate(CAST(x - DATE '1970-01-01' AS INTEGER)) "
+    "ELSE CAST(x AS VARCHAR) END",
+    "CREATE MACRO pg_timestamptext(x) AS CASE WHEN isfinite(x) THEN pg_styledtimestamp(epoch_us(x)) ELSE CAST(x AS VARCHAR) END",
+    "CREATE MACRO pg_timestamptztext(x) AS CASE WHEN isfinite(x) THEN pg_zonedtext(epoch_us(x)) ELSE CAST(x AS VARCHAR) END",
+)
+"""In the place of macros above, where DateStyle is not ISO."""
+_OF_BYTES = ("CREATE MACRO pg_byteatext(x) AS pg_escapedtext(x)",)
+"""In the place of one above, where bytea_output is escape."""
+
 _MACRO = re.compile(r"CREATE MACRO (\w+)\(([\w, ]*)\) AS (.*)", re.DOTALL)
 BARE = frozenset(
     {"pg_fadd", "pg_fsub", "pg_fmul", "pg_fdiv", "pg_asdate", "pg_astimestamp", "pg_astimestamptz"}
@@ -202,11 +219,19 @@ def _bound(macro: str) -> list[str]:
 
 _STATEMENTS = {_split(one)[0]: one for macro in MACROS for one in _bound(macro)}
 """What makes each macro, by its name."""
-_FUNCTIONS = {name for name, *_ in (*callbacks.FUNCTIONS, *callbacks.zoned("UTC"))}
+_DATES, _BYTES = ({_split(one)[0]: _bound(one)[0] for one in macros} for macros in (_OF_DATES, _OF_BYTES))
+_FUNCTIONS = {name for name, *_ in (*callbacks.FUNCTIONS, *callbacks.styled(PLAIN))}
 _NAMES = re.compile(r"\bpg_\w+")
 
 
-def needed(text: str) -> list[str]:
+def _statement(name: str, style: Style) -> str | None:
+    """What makes a macro in sessions with that style; None of what is none."""
+    if style.dates != "ISO" and name in _DATES:
+        return _DATES[name]
+    return _BYTES[name] if style.binary != "hex" and name in _BYTES else _STATEMENTS.get(name)
+
+
+def needed(text: str, style: Style = PLAIN) -> list[str]:
     """The macros and functions that a text names, and those that these name, which come before them."""
     found: dict[str, None] = {}
 
@@ -214,8 +239,9 @@ def needed(text: str) -> list[str]:
         for name in dict.fromkeys(_NAMES.findall(within)):
             if name in found or name == but:
                 continue
-            if name in _STATEMENTS:
-                take(_STATEMENTS[name], name)
+            statement = _statement(name, style)
+            if statement is not None:
+                take(statement, name)
                 found[name] = None
             elif name in _FUNCTIONS:
                 found[name] = None
@@ -224,13 +250,14 @@ def needed(text: str) -> list[str]:
     return list(found)
 
 
-def define(connection: duckdb.DuckDBPyConnection, name: str, zone: str) -> None:
-    """Make a macro or function in the connection's database, for sessions of that time zone."""
-    if name in _STATEMENTS:
+def define(connection: duckdb.DuckDBPyConnection, name: str, style: Style) -> None:
+    """Make a macro or function in the connection's database, for sessions with that style."""
+    statement = _statement(name, style)
+    if statement is not None:
         with connection.cursor() as cursor:  # the connection itself refuses a second thread
-            cursor.execute(_STATEMENTS[name])
+            cursor.execute(statement)
         return
-    functions = (*callbacks.FUNCTIONS, *callbacks.zoned(zone))
+    functions = (*callbacks.styled(style), *callbacks.FUNCTIONS)
     function, arguments, result = next(one[1:] for one in functions if one[0] == name)
     create: Any = connection.create_function
     create(

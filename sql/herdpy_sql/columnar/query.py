@@ -22,6 +22,7 @@ from herdpy_sql.columnar.engine import Interrupt, Limits
 from herdpy_sql.columnar.ready_cursors import READY, ReadyCursor
 from herdpy_sql.columnar.transfer import answered, column_type, duck_value, given_names
 from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -220,7 +221,9 @@ class ColumnarQuery:
                 f"but the statement requires {len(self.param_types)}",
             )
         values = [self._value(mark, params, clock) for mark in self.marks]
-        connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.zone)
+        if engine.zone_of_duck(clock.zone) is None and self._has_zoned_moments():
+            raise SqlError("0A000", f'the columnar engine does not have the time zone "{clock.zone}"')
+        connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.style)
         given = {scan.name: sources[scan.name] for scan in self.scans}
         ready: ReadyCursor | None = None
         has_ended = False
@@ -229,7 +232,7 @@ class ColumnarQuery:
                 interrupt.check()
 
             def register(cursor: Any) -> None:
-                engine.provide(connection, self.sql, self.routines, clock.zone)
+                engine.provide(connection, self.sql, self.routines, clock.style)
                 self._register(cursor, given)
 
             ready = READY.take(connection, self.sql, given, register)
@@ -249,6 +252,15 @@ class ColumnarQuery:
                 READY.give_back(ready)
             elif ready is not None:
                 ready.cursor.close()
+
+    def _has_zoned_moments(self) -> bool:
+        """Whether a TIMESTAMPTZ is in it, which DuckDB may ask for its zone's clock."""
+        types = [*self.param_types, *(one.type for one in self.columns)]
+        types += [one for scan in (*self.scans, *self.given) for one in scan.types]
+        return (
+            any((one.element or one.base) is Base.TIMESTAMPTZ for one in types)
+            or "timestamptz" in self.sql.lower()
+        )
 
     def _register(self, cursor: Any, sources: Mapping[str, pa.Table]) -> None:
         """Give a cursor of DuckDB all that the query reads."""

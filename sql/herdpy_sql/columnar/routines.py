@@ -24,6 +24,7 @@ from herdpy_sql.types import UNKNOWN, Base, SqlType, array_of, with_dimensions
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.reg_types import REG_TYPES
+from herdpy_sql.values.styles import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,13 +100,13 @@ def duck_name(type_: SqlType, *, function: bool = False) -> str:
     return duck_type(type_)
 
 
-def define(connection: Any, found: Resolved, zone: str) -> None:
+def define(connection: Any, found: Resolved, style: Style) -> None:
     """Make DuckDB's function of a call; once for each database."""
     result = SqlType(Base.ARRAY, element=Base.TEXT) if found.routine.columns else found.result
     name = duck_name(result, function=True) + ("[]" if found.routine.setof else "")
     connection.create_function(
         function_name(found),
-        _over_arrays(found, Clock(0, 0, zone), result),
+        _over_arrays(found, Clock(0, 0, style), result),
         ["BIGINT"] * found.routine.context + [duck_name(one, function=True) for one in found.args],
         name,
         type="arrow",

@@ -31,7 +31,6 @@ from herdpy_sql.node_names import refusal
 from herdpy_sql.types import BIT, BOOLEAN, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values.bits import bits_of_hexadecimal, parse_bits
 from herdpy_sql.values.integers import INTEGER_RANGES
-from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
 from herdpy_sql.values.strings import check_text, unicode_string
 
@@ -173,7 +172,7 @@ class ExprBinder:
     def interval(self, node: exp.Interval) -> n.Expr:
         if not isinstance(node.this, exp.Literal):
             raise SqlError("0A000", "INTERVAL of anything but a literal is not supported")
-        return n.Const(t.INTERVAL, parse_interval(interval_words(node)))
+        return coerce(n.Const(t.UNKNOWN, interval_words(node)), t.INTERVAL, "implicit", self.params)
 
     def cast(self, node: exp.Cast) -> n.Expr:
         if node.args.get("format") is not None:

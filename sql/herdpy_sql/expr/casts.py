@@ -29,11 +29,12 @@ from herdpy_sql.expr.nodes import Function
 from herdpy_sql.types import BITS, Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.bits import bits_of_number, fit_bits, limit_bits, number_of_bits
+from herdpy_sql.values.civil import DAY_US
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.inets import as_network, cidr_text
 from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.macaddrs import lengthened, shortened
-from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
+from herdpy_sql.values.moments import check_date, check_timestamp
 from herdpy_sql.values.names import char_of_byte, cut_name
 from herdpy_sql.values.number_vectors import numbers_of
 from herdpy_sql.values.numeric import fit, from_float
@@ -41,6 +42,7 @@ from herdpy_sql.values.oids import MAX_OID, oid_of_bigint
 from herdpy_sql.values.precision import fitting
 from herdpy_sql.values.reg_types import REG_TYPES, reg_oid, without_name
 from herdpy_sql.values.strings import cut_text, limit_text
+from herdpy_sql.values.styled import IMMUTABLE_TEXTS, is_read_by_style, is_written_by_style, reader, writer
 from herdpy_sql.values.vectors import checked_number, fit_vector
 
 if TYPE_CHECKING:
@@ -141,8 +143,9 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
     convert, needs_clock = _convert(source, target, explicit=explicit)
     fitting = _fit(source, target, explicit=explicit)
     name = f"::{target}"
+    fixed = (source.element or source.base) in IMMUTABLE_TEXTS
     if fitting is None:
-        return None if convert is None else Function(name, convert, needs_clock=needs_clock)
+        return None if convert is None else Function(name, convert, needs_clock=needs_clock, immutable=fixed)
     if convert is None:
         return Function(name, fitting)
     first, then = convert, fitting  # for the closures below; infinity has no time, but NULL
@@ -151,6 +154,7 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
             name,
             lambda clock, value: None if (one := first(clock, value)) is None else then(one),
             needs_clock=True,
+            immutable=fixed,
         )
     return Function(name, lambda value: None if (one := first(value)) is None else then(one))
 
@@ -188,10 +192,8 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
     if a is b or (a in STRINGS and b in STRINGS) or (a, b) == (B.REAL, B.DOUBLE):
         return None, False
     if b in STRINGS:
-        if a is B.TIMESTAMPTZ:
-            return _timestamptz_to_text, True
-        if _is_zoned_array(source):
-            return (lambda clock, value: zones.array_text(value, clock.zone)), True
+        if is_written_by_style(source):
+            return (lambda clock, value: writer(source, clock.style)(value)), True
         if a in {B.JSON, B.JSONB, B.UNKNOWN}:
             return None, False
         if a is B.BOOLEAN:
@@ -200,13 +202,14 @@ def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Calla
             return cidr_text, False
         return to_text(source), False
     if b is B.NAME and a not in STRINGS and a is not B.UNKNOWN:
+        if is_written_by_style(source):
+            return (lambda clock, value: cut_name(writer(source, clock.style)(value))), True
         write = to_text(source)
         return (lambda value: cut_name(write(value))), False
     if a in _TEXTS or a is B.UNKNOWN:
-        if b is B.TIMESTAMPTZ:
-            return _text_to_timestamptz, True
-        if _is_zoned_array(target):
-            return (lambda clock, text: zones.array_from_text(text, clock.zone)), True
+        if is_read_by_style(target):
+            read = reader(target if b is B.ARRAY else SqlType(b))
+            return (lambda clock, text: read(text, clock.style, clock.transaction_us or None)), True
         parse = from_text(target if b in {B.ARRAY, B.ENUM} else SqlType(b))
         if a is B.CHAR and source.length is not None and b in {B.JSON, B.BYTEA}:
             width = source.length
@@ -385,18 +388,6 @@ def timestamptz_to_timestamp(clock: Clock, us: int) -> int:
 def timestamp_to_timestamptz(clock: Clock, us: int) -> int:
     """When a clock in the session's zone shows it."""
     return zones.to_utc(us, clock.zone)
-
-
-def _timestamptz_to_text(clock: Clock, us: int) -> str:
-    return zones.local_text(us, clock.zone)
-
-
-def _text_to_timestamptz(clock: Clock, text: str) -> int:
-    return zones.from_text(text, clock.zone)
-
-
-def _is_zoned_array(type_: SqlType) -> bool:
-    return type_.element is B.TIMESTAMPTZ
 
 
 def _array_to_vector(values: tuple[Any, ...]) -> tuple[float, ...]:

@@ -13,10 +13,9 @@ from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import Cast, Const, Expr, Param
 from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
 from herdpy_sql.types import BITS, TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
-from herdpy_sql.values import from_text
-from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.reg_types import REG_TYPES
 from herdpy_sql.values.strings import check_text
+from herdpy_sql.values.styled import UNSETTLED, settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -205,18 +204,13 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
     assert isinstance(text, str)
     if target.base in REG_TYPES:  # a name, which the catalog is asked for when the statement runs
         return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
-    if target.element is Base.TIMESTAMPTZ:
-        from_text(target)(text)  # raises what is wrong with it now
-        return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
-    if target.base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:
-        # Without a zone it is in the session's, known only when the statement runs.
-        function = cast_function(TEXT, target, explicit=True)
-        return Cast(target, Const(TEXT, text), function)
     if context == "explicit" and target.base in STRINGS:
         return Const(TEXT, check_text(text))
     if context == "explicit" and (target.element or target.base) in BITS:
         target = target.plain  # their number is the cast's business
-    value = from_text(target)(text)
+    value = settled(target, text)
+    if value is UNSETTLED:  # the session's settings, or the time, say what it is when the statement runs
+        return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
     if target.base is Base.ARRAY:
         target = with_dimensions(target, len(sizes_of(value)) or target.dimensions)
     return Const(target, value)

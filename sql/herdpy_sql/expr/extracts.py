@@ -21,12 +21,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
 from herdpy_sql.expr.nodes import Function
 from herdpy_sql.types import Base
-from herdpy_sql.values.moments import (
-    DAY_US,
-    check_timestamp,
-    civil_from_days,
-    days_from_civil,
-)
+from herdpy_sql.values.civil import DAY_US, civil_from_days, days_from_civil
+from herdpy_sql.values.moments import check_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +93,7 @@ MONOTONOUS = frozenset({"year", "isoyear", "decade", "century", "millennium", "j
 OFFSETS: dict[str, Callable[[int], float]] = {
     "timezone": float,
     "timezone_hour": lambda seconds: float(int(seconds / 3600)),
-    "timezone_minute": lambda seconds: math.fmod(int(seconds / 60), 60),
+    "timezone_minute": lambda seconds: math.fmod(int(seconds / 60), 60) + 0.0,
 }
 """The fields of a zone, of its offset in seconds."""
 _FIELDS = frozenset({*_OF_DAYS, *_OF_TIME, "epoch"})

@@ -13,8 +13,9 @@ from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.expr.casts import date_to_timestamp
+from herdpy_sql.values.civil import DAY_US, civil_from_days, days_from_civil, days_in_month
 from herdpy_sql.values.intervals import checked, negate
-from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
+from herdpy_sql.values.moments import check_timestamp
 
 if TYPE_CHECKING:
     from herdpy_sql.clock import Clock

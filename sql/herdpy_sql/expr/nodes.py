@@ -41,6 +41,8 @@ class Function(Struct, frozen=True, eq=False):
         needs_clock: called with the :class:`~herdpy_sql.clock.Clock` before the arguments.
         duck: of an operator, DuckDB's text with a place such as ``{0}`` for each operand; or what makes it of
             the :class:`~herdpy_sql.duck.Digits` that it may have and the typed operands.
+        immutable: it needs the clock for how the session writes texts alone, which PostgreSQL overlooks where
+            only immutable functions may stand.
         foreign: why own plans do not call it, of a function that the columnar engine alone has.
     """
 
@@ -48,6 +50,7 @@ class Function(Struct, frozen=True, eq=False):
     implementation: Callable[..., Datum]
     strict: bool = True
     needs_clock: bool = False
+    immutable: bool = False
     duck: str | Callable[..., Typed] = ""
     foreign: str = ""
 

@@ -20,8 +20,8 @@ from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType, array_of, need_equality
-from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import RAGGED, check_dimensions
+from herdpy_sql.values.styled import writer
 
 A, E = Poly.ARRAY, Poly.ELEMENT
 _SIZES = array_of(Base.INTEGER)
@@ -291,16 +291,16 @@ def _replace(found: Resolved, array: Any, old: Any, new: Any) -> Any:
     return Grid(made, array.sizes) if isinstance(array, Grid) else tuple(made)
 
 
-@routine("array_to_string", (A, TEXT), TEXT, typed=True)
-def _to_string(found: Resolved, array: Any, separator: str, null: str | None = None) -> str:
-    write = to_text(found.args[0].element_type)
+@routine("array_to_string", (A, TEXT), TEXT, typed=True, clocked=True)
+def _to_string(found: Resolved, clock: Clock, array: Any, separator: str, null: str | None = None) -> str:
+    write = writer(found.args[0].element_type, clock.style)
     shown = [null if one is None else write(one) for one in array]
     return separator.join([one for one in shown if one is not None])
 
 
-@routine("array_to_string", (A, TEXT, TEXT), TEXT, typed=True, strict=False)
-def _to_string_with(found: Resolved, array: Any, separator: Any, null: Any) -> str | None:
-    return None if array is None or separator is None else _to_string(found, array, separator, null)
+@routine("array_to_string", (A, TEXT, TEXT), TEXT, typed=True, strict=False, clocked=True)
+def _to_string_with(found: Resolved, clock: Clock, array: Any, separator: Any, null: Any) -> str | None:
+    return None if array is None or separator is None else _to_string(found, clock, array, separator, null)
 
 
 def _split(text: str | None, separator: str | None, null: str | None = None) -> Any:

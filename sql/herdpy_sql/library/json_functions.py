@@ -20,6 +20,8 @@ from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.types import BOOLEAN, INTEGER, JSON, JSONB, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import to_text
 from herdpy_sql.values.json_texts import json_error
+from herdpy_sql.values.moment_output import styled_timestamptz
+from herdpy_sql.values.styles import in_zone
 
 _NUMBERS = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC, Base.REAL, Base.DOUBLE})
 
@@ -51,9 +53,7 @@ def value_of(type_: SqlType, datum: Any, clock: Clock | None = None) -> Any:
         return Decimal(text) if text.lower() not in {"nan", "infinity", "-infinity"} else text
     if type_.base in {Base.TIMESTAMP, Base.TIMESTAMPTZ}:
         if type_.base is Base.TIMESTAMPTZ:
-            from herdpy_sql.expr.zones import local_text
-
-            text = local_text(datum, clock.zone if clock else "UTC")
+            text = styled_timestamptz(datum, in_zone(clock.zone if clock else "UTC"))
             text = text + ":00" if text[-3:-2] in "+-" else text
         return text.replace(" ", "T", 1)
     return text

@@ -18,6 +18,7 @@ from herdpy_sql.quoting import quote_ident
 from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, Base, SqlType, array_of
 from herdpy_sql.values import letter_case, to_text
 from herdpy_sql.values.reg_types import reg_value
+from herdpy_sql.values.styled import writer
 
 _TEXTS = array_of(Base.TEXT)
 _REGTYPE = SqlType(Base.REGTYPE)
@@ -359,12 +360,13 @@ def _concat_ws(found: Resolved, clock: Clock, separator: str | None, *values: An
     return None if separator is None else separator.join(_written(found, clock, values))
 
 
-@routine("format", (TEXT,), TEXT, rest=Poly.ANY, strict=False, typed=True)
-def _format(found: Resolved, form: str | None, *values: Any) -> str | None:
+@routine("format", (TEXT,), TEXT, rest=Poly.ANY, strict=False, typed=True, clocked=True)
+def _format(found: Resolved, clock: Clock, form: str | None, *values: Any) -> str | None:
     if form is None:
         return None
     texts = [
-        None if v is None else to_text(type_)(v) for type_, v in zip(found.args[1:], values, strict=True)
+        None if v is None else writer(type_, clock.style)(v)
+        for type_, v in zip(found.args[1:], values, strict=True)
     ]
     state = {"next": 0}
 
@@ -594,12 +596,12 @@ add("regexp_like", (TEXT, TEXT, TEXT), BOOLEAN, lambda t, p, f: _compiled(p, f)[
 _BETWEEN_QUOTES = re.compile(r'[ \t-\r"\\(),]')
 
 
-@routine("row_as_text", (), TEXT, rest=Poly.ANY, strict=False, typed=True)
-def _row_as_text(found: Resolved, *values: Any) -> str:
+@routine("row_as_text", (), TEXT, rest=Poly.ANY, strict=False, typed=True, clocked=True)
+def _row_as_text(found: Resolved, clock: Clock, *values: Any) -> str:
     """A row as PostgreSQL's record_out writes it: NULL is nothing, what would be read otherwise is quoted."""
     shown = []
     for type_, value in zip(found.args, values, strict=True):
-        text = "" if value is None else to_text(type_)(value)
+        text = "" if value is None else writer(type_, clock.style)(value)
         if value is not None and (not text or _BETWEEN_QUOTES.search(text)):
             text = '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
         shown.append(text)

@@ -22,7 +22,8 @@ from herdpy_sql.clock import Clock
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.library.routine import add
-from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp, civil_from_days, days_in_month
+from herdpy_sql.values.civil import DAY_US, civil_from_days, days_in_month
+from herdpy_sql.values.moments import check_date, check_timestamp
 
 MONTHS = [
     "January",

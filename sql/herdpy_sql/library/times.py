@@ -6,6 +6,7 @@ date_part gives a field of a moment as double precision, its unit any text; infi
 from __future__ import annotations
 
 import math
+import zoneinfo
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -37,15 +38,13 @@ from herdpy_sql.expr.extracts import (
 from herdpy_sql.library.routine import add, routine
 from herdpy_sql.types import Base, array_of
 from herdpy_sql.values import intervals
+from herdpy_sql.values.civil import DAY_US, civil_from_days, days_from_civil, days_in_month
 from herdpy_sql.values.form import quote
-from herdpy_sql.values.moments import (
-    DAY_US,
-    check_date,
-    check_timestamp,
-    civil_from_days,
-    days_from_civil,
-    days_in_month,
-)
+from herdpy_sql.values.moment_fields import TextFault, Wrong
+from herdpy_sql.values.moment_input import offset_of
+from herdpy_sql.values.moments import check_date, check_timestamp
+from herdpy_sql.values.styles import in_zone
+from herdpy_sql.values.time_zones import abbreviated, zone_meant
 
 _HOUR = 3_600_000_000
 _INFINITE = frozenset({TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY})
@@ -197,7 +196,17 @@ def _make_timestamptz(clock: Clock, *parts: Any) -> int:
 
 @routine("make_timestamptz", (t.INTEGER,) * 5 + (t.DOUBLE, t.TEXT), t.TIMESTAMPTZ)
 def _make_timestamptz_at(*parts: Any) -> int:
-    return zones.to_utc(_make_timestamp(*parts[:-1]), parts[-1])
+    local, zone = _make_timestamp(*parts[:-1]), parts[-1]
+    if zone[:1].isdigit():
+        raise SqlError("22023", f'invalid input syntax for type numeric time zone: "{zone}"')
+    if zone[:1] not in {"+", "-"}:
+        return zones.to_utc_as_named(local, zone)
+    try:
+        return check_timestamp(local - offset_of(zone) * 1_000_000)
+    except Wrong as wrong:
+        if wrong.fault is TextFault.ZONE:
+            raise SqlError("22023", f'numeric time zone "{zone}" out of range') from None
+        raise SqlError("22023", f'time zone "{zone}" not recognized') from None
 
 
 @routine("to_timestamp", (t.DOUBLE,), t.TIMESTAMPTZ)
@@ -277,7 +286,7 @@ def _duck_trunc_in_zone(unit: Typed, x: Typed, zone: Typed) -> Typed | None:
     name = (constant_text(unit) or "").lower()
     local = Typed("v.local", t.TIMESTAMP)
     whole = _duck_trunc(unit, local)
-    if whole is None:
+    if whole is None or not _is_of_duck(zone):
         return None
     sql = f"v.x - (v.local - {whole.sql})" if is_within_day(name) else f"timezone(v.zone, {whole.sql})"
     inner = let({"x": "v.x", "zone": "v.zone", "local": "timezone(v.zone, v.x)"}, sql)
@@ -285,7 +294,7 @@ def _duck_trunc_in_zone(unit: Typed, x: Typed, zone: Typed) -> Typed | None:
 
 
 def _trunc_in_zone(unit: str, us: int, zone: str) -> int:
-    return truncate_zoned(Clock(0, 0, zone), unit, us)
+    return truncate_zoned(Clock(0, 0, in_zone(zone_meant(zone))), unit, us)
 
 
 add("date_trunc", (t.TEXT, t.TIMESTAMP), t.TIMESTAMP, truncate, duck=_duck_trunc)
@@ -294,14 +303,22 @@ add("date_trunc", (t.TEXT, t.TIMESTAMPTZ, t.TEXT), t.TIMESTAMPTZ, _trunc_in_zone
 
 
 def _from_zone(zone: str, us: int) -> int:
-    return zones.to_utc(us, zone)
+    return zones.to_utc_as_named(us, zone)
 
 
 def _to_zone(zone: str, us: int) -> int:
-    return zones.to_local(us, zone)
+    return zones.to_local_as_named(us, zone)
 
 
-def _duck_in_zone(zone: Typed, x: Typed) -> Typed:
+def _is_of_duck(zone: Typed) -> bool:
+    """Whether a zone is one that DuckDB knows, and by the same name."""
+    name = constant_text(zone)
+    return name is not None and not abbreviated(name.lower()) and name in zoneinfo.available_timezones()
+
+
+def _duck_in_zone(zone: Typed, x: Typed) -> Typed | None:
+    if not _is_of_duck(zone):
+        return None
     result = t.TIMESTAMPTZ if x.base is Base.TIMESTAMP else t.TIMESTAMP
     return typed(f"timezone({zone.sql}, {x.sql})", result, x, zone)
 
@@ -382,7 +399,8 @@ def _of_local(unit: str, us: int, base: Base) -> float:
             return us // DAY_US + 2_440_588 + us % DAY_US / 1e6 / 86_400.0
     if name in OFFSETS:
         raise SqlError("0A000", f'unit "{unit}" not supported for type {base.value}')
-    found = extractor(name, base).implementation(us)
+    function = extractor(name, base)
+    found = function.implementation(Clock(0, 0), us) if function.needs_clock else function.implementation(us)
     assert isinstance(found, Decimal)
     return float(found)
 

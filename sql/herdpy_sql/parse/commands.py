@@ -197,12 +197,24 @@ def set_value(cursor: TokenCursor, name: str) -> str | None:
         return None
     if cursor.accept("FROM"):  # CURRENT, which roles alone may have
         raise cursor.fail()
+    if name == "timezone" and cursor.accept("LOCAL"):
+        return None
+    if name == "timezone" and cursor.accept("INTERVAL"):
+        return _interval_value(cursor)
     values = [cursor.value()]
     while cursor.accept(","):
         values.append(cursor.value())
     if name == "search_path":
         values = [f'"{value.replace(chr(34), chr(34) * 2)}"' for value in values]
     return ", ".join(values)
+
+
+def _interval_value(cursor: TokenCursor) -> str:
+    """The rest of ``INTERVAL '-08:00' HOUR TO MINUTE``, as the setting of a time zone has it."""
+    text = f"interval '{cursor.value()}'"
+    if cursor.accept("HOUR") and cursor.accept("TO") and not cursor.accept("MINUTE"):
+        raise cursor.fail()
+    return text
 
 
 def _constraints(cursor: TokenCursor) -> Command:

@@ -37,7 +37,6 @@ _FEATURES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^ALTER\s+SEQUENCE\b.*\bSET\s+(?:UN)?LOGGED\b", "ALTER SEQUENCE ... SET LOGGED"),
         (r"^SET\s+TRANSACTION\s+SNAPSHOT\b", "SET TRANSACTION SNAPSHOT"),
         (r"^SET\s+XML\s+OPTION\b", "SET XML OPTION"),
-        (r"^SET\s+TIME\s+ZONE\s+INTERVAL\b", "SET TIME ZONE INTERVAL"),
         (r"^SET\b.*\bFROM\s+CURRENT\b", "SET ... FROM CURRENT"),
         (r"^COMMIT\s+PREPARED\b", "COMMIT PREPARED"),
         (r"^ROLLBACK\s+PREPARED\b", "ROLLBACK PREPARED"),

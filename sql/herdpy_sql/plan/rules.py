@@ -6,6 +6,7 @@ a statement that writes to tables with foreign keys one that checks them and car
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -30,7 +31,7 @@ from herdpy_sql.expr import (
     is_volatile,
     walk,
 )
-from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef
+from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef, Const, Function
 from herdpy_sql.expr.scope import Scope
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
 from herdpy_sql.parse import parse, split
@@ -73,6 +74,7 @@ def default_expr(name: str, target: SqlType, node: exp.Expression) -> Expr:
     )
     found = coerce(found, target, "assignment", params)
     _refuse_parameters(params)
+    _refuse_clock_words(found)
     return found
 
 
@@ -86,6 +88,7 @@ def bind_check(table: Table, node: exp.Expression) -> Expr:
     if found.type != BOOLEAN:
         found = coerce(found, BOOLEAN, "implicit", params)
     _refuse_parameters(params)
+    _refuse_clock_words(found)
     return found
 
 
@@ -126,8 +129,30 @@ def is_immutable(expr: Expr) -> bool:
 
 def _needs_clock(expr: Expr) -> bool:
     if isinstance(expr, Call | Cast):
-        return expr.function is not None and expr.function.needs_clock
-    return isinstance(expr, Chain) and any(function.needs_clock for function, _, _ in expr.steps)
+        return expr.function is not None and _looks_at_clock(expr.function)
+    return isinstance(expr, Chain) and any(_looks_at_clock(function) for function, _, _ in expr.steps)
+
+
+def _looks_at_clock(function: Function) -> bool:
+    return function.needs_clock and not function.immutable
+
+
+_CLOCK_WORD = re.compile(r"\b(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_OF_CLOCKS = frozenset({Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
+
+
+def _refuse_clock_words(expr: Expr) -> None:
+    """SqlError 0A000 for 'now' and its like in what is kept as text, where PostgreSQL keeps the moment."""
+    for one in walk(expr):
+        if not isinstance(one, Cast) or (one.type.element or one.type.base) not in _OF_CLOCKS:
+            continue
+        for part in children(one):
+            if isinstance(part, Const) and isinstance(part.value, str) and _CLOCK_WORD.search(part.value):
+                raise SqlError(
+                    "0A000",
+                    f"'{part.value}' is not supported in a definition",
+                    hint="now() and CURRENT_DATE are computed for each row; a moment stays as written.",
+                )
 
 
 def _refuse_parameters(params: Params) -> None:

@@ -64,6 +64,13 @@ def _parse_escaped(text: str) -> bytes:
     return bytes(result)
 
 
+def escaped_text(value: bytes) -> str:
+    """The traditional "escape" form: what is no printable ASCII, in octal digits."""
+    return "".join(
+        ["\\\\" if one == 0x5C else chr(one) if 0x20 <= one <= 0x7E else f"\\{one:03o}" for one in value]
+    )
+
+
 def _take(value: object) -> Any:
     if type(value) is bytes or value is None:
         return value
@@ -96,7 +103,7 @@ FORMS: TypeForms = TypeForms(
     take=always(_take),
     pack=always(bytes),
     unpack=always(bytes),
-    duck=DuckForms("BLOB", "pg_bytea", "('\\x' || lower(hex({})))", check=parse_bytea),
+    duck=DuckForms("BLOB", "pg_bytea", "pg_byteatext({})", check=parse_bytea),
     guessed=(bytes, bytearray, memoryview),
     text_bytes=lambda value: b"\\x" + value.hex().encode(),
 )

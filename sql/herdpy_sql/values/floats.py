@@ -17,6 +17,7 @@ from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values.form import Array, ColumnForms, DuckForms, TypeForms, always, fixed_reader, mismatch
 from herdpy_sql.values.string_columns import cast_to_text, made_by_arrow, np, pc
+from herdpy_sql.values.styles import Style
 
 _BLANKS = " \t\n\r\f\v"
 _FLOAT32 = struct.Struct("<f")
@@ -194,7 +195,9 @@ _FORM32, _FORM64 = struct.Struct("!f"), struct.Struct("!d")
 def _column_writer(most: float) -> Callable[..., Array | None]:
     """Arrow writes them as PostgreSQL does, as short as can be, up to ``most``: then it has an exponent."""
 
-    def write(floats: Array, *_more: Any) -> Array | None:
+    def write(floats: Array, _type: object, style: Style) -> Array | None:
+        if style.float_digits <= 0:
+            return None
         size = pc.abs(floats)
         plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, 1e-4), pc.less(size, most)))
         return None if pc.all(plain).as_py() is False else cast_to_text(floats)

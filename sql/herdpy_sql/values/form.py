@@ -14,6 +14,7 @@ from typing import Any
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.styles import Style
 
 Bytes = bytes | memoryview
 Reader = Callable[[Any], Any]
@@ -73,8 +74,8 @@ class ColumnForms:
     gives None for, or raises ArrowInvalid (a ValueError) for. Both ways come to the same.
 
     Attributes:
-        write: SQL's text of each value of (array, type, time zone), as an Arrow array of strings.
-        read: of (strings, Arrow type, type, time zone) the array. It gives None when there is a text that
+        write: SQL's text of each value of (array, type, style), as an Arrow array of strings.
+        read: of (strings, Arrow type, type, style) the array. It gives None when there is a text that
             Arrow might not read as the type's input function does.
         pack: the binary forms, of numpy's array of what slots of row images hold, none of them NULL.
         unpack: what slots hold, of the binary forms: a row of a matrix of bytes for each. It is left out
@@ -85,8 +86,8 @@ class ColumnForms:
         give: Python's objects, of numpy's array of numbers.
     """
 
-    write: Callable[[Array, SqlType, str], Array | None] | None = None
-    read: Callable[[Array, Any, SqlType, str], Array | None] | None = None
+    write: Callable[[Array, SqlType, Style], Array | None] | None = None
+    read: Callable[[Array, Any, SqlType, Style], Array | None] | None = None
     pack: Callable[[Any], Any] | None = None
     unpack: Callable[[Any], Any] | None = None
     is_packed: bool = False

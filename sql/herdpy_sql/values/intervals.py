@@ -1,210 +1,37 @@
 """INTERVAL: PostgreSQL's text forms in and out, the binary form, and arithmetic that both engines share.
 
-In: units ("1 year 2 days 3:04:05 ago"), the SQL standard ("1-2", "1-2 3 4:05:06"), ISO 8601 ("P1Y2DT3H",
-"P0001-02-03T04:05:06"). Out: PostgreSQL's own style. Arithmetic as in PostgreSQL 15, timestamp.c: what a
-fraction of a month or a day leaves goes on to days (30 a month) and to microseconds (24 hours a day).
+In: ``interval_input``. Out: the four styles of IntervalStyle. Arithmetic as in PostgreSQL 15: what
+a fraction of a month or a day leaves goes on to days (30 a month) and to microseconds (24 hours a day).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 import struct
-from decimal import ROUND_HALF_EVEN, Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from herdpy.codec.kinds import MAX_INTERVAL_US, Interval, plain
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import INTERVAL_FIELDS, SqlType
+from herdpy_sql.types import SqlType
 from herdpy_sql.values.form import Bytes, DuckForms, Reader, TypeForms, always, mismatch, wrong_length
-from herdpy_sql.values.precision import fitted, last_field
+from herdpy_sql.values.interval_input import read_interval
+from herdpy_sql.values.precision import fitted
 from herdpy_sql.values.strings import check_text
+from herdpy_sql.values.styles import PLAIN, Style
 
 DAY_US = 86_400_000_000
 _SECOND = 1_000_000
 _INT32 = 2**31
-_EXACT = Context(prec=400, rounding=ROUND_HALF_EVEN)
-
-# What a unit is: months, days or microseconds.
-_UNITS: dict[str, tuple[int, int, int]] = {}
-for _names, _value in (
-    ("us usec usecs usecond useconds microsecon microsecond microseconds", (0, 0, 1)),
-    ("ms msec msecs mseconds millisecon millisecond milliseconds", (0, 0, 1_000)),
-    ("s sec secs second seconds", (0, 0, _SECOND)),
-    ("m min mins minute minutes", (0, 0, 60 * _SECOND)),
-    ("h hr hrs hour hours", (0, 0, 3_600 * _SECOND)),
-    ("d day days", (0, 1, 0)),
-    ("w week weeks", (0, 7, 0)),
-    ("mon mons month months", (1, 0, 0)),
-    ("y yr yrs year years", (12, 0, 0)),
-    ("dec decs decade decades", (120, 0, 0)),
-    ("c cent century centuries", (1_200, 0, 0)),
-    ("mil mils millennia millennium", (12_000, 0, 0)),
-):
-    for _name in _names.split():
-        _UNITS[_name] = _value
-_ISO_DATE = {"Y": (12, 0, 0), "M": (1, 0, 0), "W": (0, 7, 0), "D": (0, 1, 0)}
-_ISO_TIME = {"H": (0, 0, 3_600 * _SECOND), "M": (0, 0, 60 * _SECOND), "S": (0, 0, _SECOND)}
-
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
-_ISO_PART = re.compile(rf"({_NUMBER})([A-Z])", re.ASCII)
-_ISO_SECOND = re.compile(r"P(\d+)-(\d+)-(\d+)(?:T(\d+):(\d+):(\d+(?:\.\d*)?))?$", re.ASCII)
-_TOKEN = re.compile(
-    rf"\s*(?:(?P<clock>[+-]?\d+:\d+(?::\d+)?(?:\.\d*)?)|(?P<pair>[+-]?\d+-\d+)(?!\d)|(?P<number>{_NUMBER})|"
-    r"(?P<word>[a-z]+)|(?P<mark>@))",
-    re.ASCII | re.IGNORECASE,
-)
 
 
-def parse_interval(text: str) -> Interval:
-    """Read an INTERVAL. SqlError 22007 for what is none, 22008 out of range."""
-    stripped = text.strip()
-    total = _Sum(text)
-    if stripped[:1] in {"P", "-"} and stripped.lstrip("-")[:1] == "P":
-        _read_iso(stripped, total)
-    else:
-        _read_units(stripped, total)
-    return total.interval()
+def parse_interval(text: str, style: Style = PLAIN, mask: int | None = None) -> Interval:
+    """Read an INTERVAL. SqlError 22007 for what is none, 22015 and 22008 out of range.
 
-
-class _Sum:
-    """Adds up the parts of a text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.months = self.days = self.us = 0
-
-    def add(self, count: Decimal, unit: tuple[int, int, int]) -> None:
-        """``count`` units; the fraction of a month goes on to days, that of a day to time."""
-        months, days, us = unit
-        whole = int(count)
-        rest = _EXACT.subtract(count, Decimal(whole))
-        if months:
-            self.months += whole * months
-            more = _EXACT.multiply(rest, Decimal(months))
-            if months > 1:  # a fraction of a year is months, rounded
-                self.months += _rounded(more)
-                return
-            self.add(_EXACT.multiply(more, Decimal(30)), (0, 1, 0))
-        elif days:
-            self.days += whole * days
-            more = _EXACT.multiply(rest, Decimal(days))
-            self.days += int(more)
-            left = _EXACT.subtract(more, Decimal(int(more)))
-            self.us += _rounded(_EXACT.multiply(left, Decimal(DAY_US)))
-        else:
-            self.us += whole * us + _rounded(_EXACT.multiply(rest, Decimal(us)))
-
-    def interval(self) -> Interval:
-        """What they come to. SqlError 22008."""
-        if not (-_INT32 <= self.months < _INT32 and -_INT32 <= self.days < _INT32):
-            raise SqlError("22008", f'interval field value out of range: "{self.text}"')
-        if not -MAX_INTERVAL_US <= self.us <= MAX_INTERVAL_US:
-            raise SqlError("22008", f'interval field value out of range: "{self.text}"')
-        return Interval(self.months, self.days, self.us)
-
-    def wrong(self) -> SqlError:
-        """The error for a text that is no interval."""
-        return SqlError("22007", f'invalid input syntax for type interval: "{self.text}"')
-
-
-def _rounded(value: Decimal) -> int:
-    return int(value.to_integral_value(ROUND_HALF_EVEN, _EXACT))
-
-
-def _read_iso(text: str, total: _Sum) -> None:
-    second = _ISO_SECOND.match(text)
-    if second:
-        years, months, days, hours, minutes, seconds = (part or "0" for part in second.groups())
-        total.months = int(years) * 12 + int(months)
-        total.days = int(days)
-        total.us = (int(hours) * 3_600 + int(minutes) * 60) * _SECOND + _rounded(Decimal(seconds) * _SECOND)
-        return
-    if text[:1] == "-" or len(text) < 3:
-        raise total.wrong()
-    date, mark, time = text[1:].partition("T")
-    if mark and not time:
-        raise total.wrong()
-    for part, units in ((date, _ISO_DATE), (time, _ISO_TIME)):
-        at = 0
-        while at < len(part):
-            match = _ISO_PART.match(part, at)
-            if match is None or match[2] not in units or len(match[1]) > 40:
-                raise total.wrong()
-            total.add(Decimal(match[1]), units[match[2]])
-            at = match.end()
-
-
-def _read_units(text: str, total: _Sum) -> None:
-    """Numbers with units, clock times and year-month pairs, in any order; "ago" turns all signs."""
-    at, seen, waiting = 0, False, None
-    ago = False
-    found: list[tuple[str, str]] = []
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise total.wrong()
-        found.append((str(match.lastgroup), match[str(match.lastgroup)]))
-        at = match.end()
-        if at < len(text) and text[at : at + 1].isspace() and not text[at:].strip():
-            break
-    clocks = 0
-    for i, (kind, token) in enumerate(found):
-        if kind == "word":
-            word = token.lower()
-            if word == "ago" and i == len(found) - 1 and seen and waiting is None:
-                ago = True
-                continue
-            unit = _UNITS.get(word)
-            if unit is None or waiting is None:
-                raise total.wrong()
-            total.add(waiting, unit)
-            waiting, seen = None, True
-            continue
-        if kind == "mark":
-            if i:
-                raise total.wrong()
-            continue
-        if waiting is not None:  # a bare number before a clock time is days
-            if kind != "clock" or waiting != int(waiting):
-                raise total.wrong()
-            total.add(waiting, (0, 1, 0))
-            waiting = None
-        if len(token) > 60:
-            raise SqlError("22008", f'interval field value out of range: "{total.text}"')
-        if kind == "clock":
-            clocks += 1
-            total.us += _clock(token, total)
-            seen = True
-        elif kind == "pair":
-            sign = -1 if token[0] == "-" else 1
-            years, months = token.lstrip("+-").split("-")
-            if int(months) > 11:
-                raise SqlError("22008", f'interval field value out of range: "{total.text}"')
-            total.months += sign * (int(years) * 12 + int(months))
-            seen = True
-        else:
-            waiting = Decimal(token)
-    if waiting is not None:  # the last number may have no unit: seconds
-        total.add(waiting, (0, 0, _SECOND))
-        seen = True
-    if not seen or clocks > 1:
-        raise total.wrong()
-    if ago:
-        total.months, total.days, total.us = -total.months, -total.days, -total.us
-
-
-def _clock(token: str, total: _Sum) -> int:
-    sign = -1 if token[0] == "-" else 1
-    parts = token.lstrip("+-").split(":")
-    if len(parts) == 2 and "." in parts[1]:  # minutes and seconds
-        parts = ["0", *parts]
-    hours, minutes = int(parts[0]), int(parts[1])
-    seconds = Decimal(parts[2]) if len(parts) > 2 else Decimal(0)
-    if minutes > 59 or seconds > 60:
-        raise SqlError("22008", f'interval field value out of range: "{total.text}"')
-    return sign * ((hours * 3_600 + minutes * 60) * _SECOND + _rounded(seconds * _SECOND))
+    Args:
+        mask: the fields of the type (``SqlType.length``), which say what a number without a unit counts.
+    """
+    return checked(*read_interval(text, style, mask))
 
 
 def interval_text(value: Interval) -> str:
@@ -224,6 +51,109 @@ def interval_text(value: Interval) -> str:
         text = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
         parts.append(f"{text}.{fraction:06d}".rstrip("0") if fraction else text)
     return " ".join(parts)
+
+
+def styled_interval(value: Interval, style: Style) -> str:
+    """PostgreSQL's text of an INTERVAL in a session with that IntervalStyle."""
+    if style.intervals == "postgres":
+        return interval_text(value)
+    years, months = _quotient(value[0], 12), value[0] - _quotient(value[0], 12) * 12
+    sign = -1 if value[2] < 0 else 1
+    seconds, us = divmod(abs(value[2]), _SECOND)
+    parts = _Parts(
+        years,
+        months,
+        value[1],
+        sign * (seconds // 3_600),
+        sign * (seconds // 60 % 60),
+        seconds % 60,
+        us,
+        sign,
+    )
+    if style.intervals == "iso_8601":
+        return _iso_text(parts)
+    return _verbose_text(parts) if style.intervals == "postgres_verbose" else _standard_text(parts)
+
+
+class _Parts(NamedTuple):
+    """An interval's fields; ``seconds`` and ``us`` have no sign but ``sign``."""
+
+    years: int
+    months: int
+    days: int
+    hours: int
+    minutes: int
+    seconds: int
+    us: int
+    sign: int
+
+
+def _seconds_text(parts: _Parts, *, padded: bool) -> str:
+    text = f"{parts.seconds:02d}" if padded else f"{parts.seconds}"
+    return f"{text}.{parts.us:06d}".rstrip("0") if parts.us else text
+
+
+def _iso_text(parts: _Parts) -> str:
+    """``P1Y2M3DT4H5M6.5S``"""
+    date = [
+        f"{count}{unit}"
+        for count, unit in ((parts.years, "Y"), (parts.months, "M"), (parts.days, "D"))
+        if count
+    ]
+    time = [f"{count}{unit}" for count, unit in ((parts.hours, "H"), (parts.minutes, "M")) if count]
+    if parts.seconds or parts.us:
+        time.append(f"{'-' if parts.sign < 0 else ''}{_seconds_text(parts, padded=False)}S")
+    if not date and not time:
+        return "PT0S"
+    return f"P{''.join(date)}{'T' if time else ''}{''.join(time)}"
+
+
+def _verbose_text(parts: _Parts) -> str:
+    """``@ 1 year 2 mons -3 days``, whose first sign is turned by "ago"."""
+    shown, is_before = ["@"], None
+    for count, unit in (
+        (parts.years, "year"),
+        (parts.months, "mon"),
+        (parts.days, "day"),
+        (parts.hours, "hour"),
+        (parts.minutes, "min"),
+    ):
+        if not count:
+            continue
+        if is_before is None:
+            is_before = count < 0
+        value = -count if is_before else count
+        shown.append(f"{value} {unit}{'' if value == 1 else 's'}")
+    if parts.seconds or parts.us:
+        if is_before is None:
+            is_before = parts.sign < 0
+        sign = "-" if (parts.sign < 0) != is_before else ""
+        plural = "" if parts.seconds == 1 and not parts.us else "s"
+        shown.append(f"{sign}{_seconds_text(parts, padded=False)} sec{plural}")
+    if is_before is None:
+        shown.append("0")
+    return " ".join([*shown, "ago"] if is_before else shown)
+
+
+def _standard_text(parts: _Parts) -> str:
+    """``1-2``, ``3 4:05:06`` or, where the standard has no such interval, ``+1-2 -3 +4:05:06``."""
+    time_sign = parts.sign if parts.hours or parts.minutes or parts.seconds or parts.us else 0
+    signs = [*parts[:3], time_sign]
+    is_negative, is_positive = any(one < 0 for one in signs), any(one > 0 for one in signs)
+    has_months = bool(parts.years or parts.months)
+    has_time = bool(parts.days or time_sign)
+    years, months, days, hours, minutes = (abs(one) for one in parts[:5])
+    clock = f"{hours}:{minutes:02d}:{_seconds_text(parts, padded=True)}"
+    if not is_negative and not is_positive:
+        return "0"
+    if (is_negative and is_positive) or (has_months and has_time):
+        year_sign = "-" if parts.years < 0 or parts.months < 0 else "+"
+        return (
+            f"{year_sign}{years}-{months} {'-' if parts.days < 0 else '+'}{days} "
+            f"{'-' if time_sign < 0 else '+'}{clock}"
+        )
+    text = f"{years}-{months}" if has_months else f"{days} {clock}" if days else clock
+    return f"-{text}" if is_negative else text
 
 
 def checked(months: int, days: int, us: int) -> Interval:
@@ -343,24 +273,10 @@ def _take(value: object, read: Reader = parse_interval) -> Any:
     raise mismatch(value, "interval")
 
 
-_LAST_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:\d+\.?\d*|\.\d+)\s*\Z", re.ASCII)
-_OF_MINUTES = re.compile(r"((?:.*\s)?)([+-]?)(\d+:\d+(?:\.\d*)?)\s*\Z", re.ASCII | re.DOTALL)
-
-
 def _reader(sql_type: SqlType) -> Reader:
     """What reads an INTERVAL's text: its fields say what a number without a unit counts."""
-    last = last_field(sql_type)
-    if not last:
-        return fitted(parse_interval)(sql_type)
-    of_minutes = sql_type.length == INTERVAL_FIELDS["minute to second"]
-
-    def read(text: str) -> Interval:
-        if _LAST_NUMBER.search(text):
-            return parse_interval(f"{text} {last}")
-        found = _OF_MINUTES.match(text) if of_minutes else None
-        return parse_interval(text if found is None else f"{found[1]}{found[2]}00:{found[3]}")
-
-    return fitted(read)(sql_type)
+    mask = sql_type.length
+    return fitted(lambda text: parse_interval(text, mask=mask))(sql_type)
 
 
 def _taker(sql_type: SqlType) -> Reader:

@@ -1,11 +1,9 @@
-"""DATE, TIME, TIMESTAMP and TIMESTAMPTZ: PostgreSQL's text forms (ISO, MDY), binary forms, Python's objects.
+"""DATE, TIME, TIMESTAMP and TIMESTAMPTZ: PostgreSQL's text forms, binary forms, Python's objects.
 
 Dates are days and timestamps microseconds since 1970-01-01, in the proleptic Gregorian calendar with
-PostgreSQL's limits (4713 BC to 5874897 AD; timestamps to the year 294247, not 294276). Civil dates are
-computed as in H. Hinnant, "chrono-compatible low-level date algorithms", since datetime ends at year 9999.
-Text without a zone read as TIMESTAMPTZ is in UTC, which is also the zone printed. Special words that
-depend on the clock ('now', 'today') are refused. Binary forms count from 2000-01-01. Above ``strings``, below
-``forms``.
+PostgreSQL's limits (4713 BC to 5874897 AD; timestamps to the year 294247, not 294276). Usual texts are read
+here, all others by ``moment_input``; ``moment_output`` makes texts in the session's DateStyle. Binary forms
+count from 2000-01-01. Above ``strings``, below ``forms``.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from herdpy.codec.kinds import (
     DATE_INFINITY,
@@ -26,6 +24,9 @@ from herdpy.codec.kinds import (
     plain,
 )
 from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base
+from herdpy_sql.values import moment_input, time_zones
+from herdpy_sql.values.civil import DAY_US, civil_from_days, days_from_civil, days_in_month
 from herdpy_sql.values.form import (
     Array,
     ColumnForms,
@@ -36,6 +37,8 @@ from herdpy_sql.values.form import (
     lossy,
     mismatch,
 )
+from herdpy_sql.values.moment_fields import Wrong, error_of
+from herdpy_sql.values.moment_input import ClockWordError, ReadMoment, Special
 from herdpy_sql.values.precision import fitted
 from herdpy_sql.values.string_columns import (
     cast_to_text,
@@ -48,8 +51,8 @@ from herdpy_sql.values.string_columns import (
     pc,
 )
 from herdpy_sql.values.strings import check_text
+from herdpy_sql.values.styles import PLAIN, Style
 
-DAY_US = 86_400_000_000
 DATE_MIN = -2_440_588  # 4714-11-24 BC
 DATE_MAX = 2_145_042_905  # 5874897-12-31
 TIMESTAMP_MIN = DATE_MIN * DAY_US
@@ -62,49 +65,17 @@ _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DATETIME_MIN = -62_135_596_800_000_000
 _DATETIME_END = 253_402_300_800_000_000
 _timedelta = dt.timedelta
+_T = TypeVar("_T")
 
-_ISO_DATE = re.compile(r"(\d{4,7})-(\d{1,2})-(\d{1,2})", re.ASCII)
-_COMPACT_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})", re.ASCII)
-_US_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4,7})", re.ASCII)
-_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d*))?)?", re.ASCII)
-_ZONE = re.compile(
-    r"\s*(?:(z|utc|gmt|zulu)|([+-])(\d{1,2})(?::?(\d{2}))?(?::(\d{2}))?)", re.ASCII | re.IGNORECASE
+_PLAIN_MOMENT = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?"
+    r"(?:([+-])(\d{2})(?::?(\d{2}))?)?)?",
+    re.ASCII,
 )
-_CLOCK_WORDS = frozenset({"now", "today", "tomorrow", "yesterday", "allballs"})
-
-
-def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a date whose astronomical year may be zero or less."""
-    if 0 < year < 10_000:
-        return dt.date(year, month, day).toordinal() - _EPOCH_ORDINAL
-    year -= month <= 2
-    era = year // 400
-    of_era = year - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-
-
-def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Astronomical year, month and day of a number of days since 1970-01-01."""
-    days += 719_468
-    era = days // 146_097
-    of_era = days - era * 146_097
-    year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month += 3 if month < 10 else -9
-    return year + era * 400 + (month <= 2), month, day
+_PLAIN_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?", re.ASCII)
 
 
 TIMESTAMP_END = TIMESTAMP_INFINITY  # where 64 bits from 1970 end; PostgreSQL's, from 2000, end 30 years later
-
-
-def days_in_month(year: int, month: int) -> int:
-    """Of an astronomical year."""
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in {4, 6, 9, 11} else 31
 
 
 def check_date(days: int) -> int:
@@ -121,44 +92,62 @@ def check_timestamp(us: int) -> int:
     raise SqlError("22008", "timestamp out of range")
 
 
-def parse_date(text: str) -> int:
-    """Read a DATE (a time after it is checked and dropped)."""
+def parse_date(text: str, style: Style = PLAIN, now_us: int | None = None) -> int:
+    """Read a DATE (a time after it is checked and dropped).
+
+    Args:
+        style: of the session. now_us: what "today" is of, a TIMESTAMPTZ; None where that is not known.
+    """
     try:  # the commonest form, at the speed of C
         if len(text) == 10 and text[4] == "-" and text.isascii():
             return dt.date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
     except ValueError:
         pass
-    special = _special(text, "date", DATE_INFINITY, DATE_NEGATIVE_INFINITY)
-    if special is not None:
-        return special
-    days = _parse(text, "date")[0]
-    if not DATE_MIN <= days <= DATE_MAX:
+    moment = _moment(text, "date", style, now_us)
+    if moment.special is not None:
+        return _SPECIAL_DATES[moment.special]
+    if not DATE_MIN <= moment.days <= DATE_MAX:
         raise SqlError("22008", f'date out of range: "{text}"')
-    return days
+    return moment.days
 
 
-def parse_time(text: str) -> int:
+def parse_time(text: str, style: Style = PLAIN, now_us: int | None = None) -> int:
     """Read a TIME."""
-    stripped = text.strip()
-    match = _TIME.match(stripped)
-    if match and (match.end() == len(stripped) or _ZONE.fullmatch(stripped, match.end())):
-        return _time_of(match, text)
-    if stripped.lower() in _CLOCK_WORDS:
-        raise _clock_word(text, "time")
-    _, us, _, has_time = _parse(text, "time")
-    if not has_time:
-        raise _syntax(text, "time")
-    return us
+    match = _PLAIN_TIME.fullmatch(text)
+    us = None if match is None else _plain_time(*match.groups())
+    if us is not None:
+        return us
+    return _read(moment_input.read_time, text, "time", style, now_us)
 
 
-def parse_timestamp(text: str) -> int:
+def parse_timestamp(text: str, style: Style = PLAIN, now_us: int | None = None) -> int:
     """Read a TIMESTAMP; a zone in the text is ignored, as PostgreSQL does."""
-    return _parse_timestamp(text, "timestamp")[0]
+    return _checked(text, _moment(text, "timestamp", style, now_us))
 
 
-def parse_timestamptz(text: str) -> int:
-    """Read a TIMESTAMPTZ; without a zone in the text it is in UTC."""
-    return parse_zoned(text)[0]
+def parse_timestamptz(text: str, style: Style = PLAIN, now_us: int | None = None) -> int:
+    """Read a TIMESTAMPTZ; without a zone in the text it is in the session's."""
+    moment = _moment(text, "timestamp with time zone", style, now_us)
+    if moment.special is not None:
+        return _SPECIAL_MOMENTS[moment.special]
+    local = moment.days * DAY_US + moment.us
+    offset = moment.offset_us
+    if offset is None:
+        offset = time_zones.offset_at_local(local, style.zone)
+    found = local - offset
+    if not TIMESTAMP_MIN <= found < TIMESTAMP_END:
+        raise SqlError("22008", f'timestamp out of range: "{text}"')
+    return found
+
+
+def is_plain(base: Base, text: str) -> bool:
+    """Whether a text of a moment or an INTERVAL is the same value in every session, at every time."""
+    if base is Base.INTERVAL:  # a sign before all may be a sign of all
+        return "-" not in text.lstrip()[:1]
+    if base is Base.TIME:
+        return _PLAIN_TIME.fullmatch(text) is not None
+    match = _PLAIN_MOMENT.fullmatch(text)
+    return match is not None and (base is not Base.TIMESTAMPTZ or match[8] is not None)
 
 
 def date_text(days: int) -> str:
@@ -200,114 +189,72 @@ def timestamptz_text(us: int) -> str:
     return timestamp_text(us, "+00")
 
 
-def parse_zoned(text: str) -> tuple[int, bool]:
-    """Read a TIMESTAMPTZ: microseconds, and whether the text named a zone (if not, they are local)."""
-    return _parse_timestamp(text, "timestamp with time zone")
+_SPECIAL_DATES = {
+    Special.EPOCH: 0,
+    Special.INFINITY: DATE_INFINITY,
+    Special.NEGATIVE_INFINITY: DATE_NEGATIVE_INFINITY,
+}
+_SPECIAL_MOMENTS = {
+    Special.EPOCH: 0,
+    Special.INFINITY: TIMESTAMP_INFINITY,
+    Special.NEGATIVE_INFINITY: TIMESTAMP_NEGATIVE_INFINITY,
+}
 
 
-def _parse_timestamp(text: str, name: str) -> tuple[int, bool]:
-    special = _special(text, name, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY)
-    if special is not None:
-        return special, True
-    days, us, offset, _ = _parse(text, name)
-    result = days * DAY_US + us
-    if offset is not None and name != "timestamp":
-        result -= offset
-    if not TIMESTAMP_MIN <= result < TIMESTAMP_END:
+def _checked(text: str, moment: ReadMoment) -> int:
+    if moment.special is not None:
+        return _SPECIAL_MOMENTS[moment.special]
+    found = moment.days * DAY_US + moment.us
+    if not TIMESTAMP_MIN <= found < TIMESTAMP_END:
         raise SqlError("22008", f'timestamp out of range: "{text}"')
-    return result, offset is not None
+    return found
 
 
-def _parse(text: str, name: str) -> tuple[int, int, int | None, bool]:
-    """Days, microseconds of the day, offset in microseconds if given, and whether a time was."""
-    rest = text.strip()
-    before_christ = rest[-2:].upper() == "BC"
-    if before_christ or rest[-2:].upper() == "AD":
-        rest = rest[:-2].rstrip()
-    match = _ISO_DATE.match(rest) or _US_DATE.match(rest) or _COMPACT_DATE.match(rest)
-    if match is None:
-        raise _syntax(text, name)
-    if match.re is _US_DATE:
-        month, day, year = (int(part) for part in match.groups())
-    else:
-        year, month, day = (int(part) for part in match.groups())
-    rest = rest[match.end() :]
-    us = 0
+def _moment(text: str, name: str, style: Style, now_us: int | None) -> ReadMoment:
+    match = _PLAIN_MOMENT.fullmatch(text)
+    plain_moment = None if match is None else _plain_moment(match)
+    if plain_moment is not None:
+        return plain_moment
+    return _read(moment_input.read_moment, text, name, style, now_us)
+
+
+def _read(
+    read: Callable[[str, Style, int | None], _T], text: str, name: str, style: Style, now_us: int | None
+) -> _T:
+    """What a reader makes of a text that should be a value of the type with that name. SqlError."""
+    try:
+        return read(text, style, now_us)
+    except Wrong as wrong:
+        raise error_of(wrong.fault, text, name) from None
+    except ClockWordError:
+        raise SqlError(
+            "0A000",
+            f'"{text}" is not supported as a value of type {name} here',
+            hint="Use now() or CURRENT_DATE.",
+        ) from None
+
+
+def _plain_moment(match: re.Match[str]) -> ReadMoment | None:
+    """What the commonest form says; None where it says what is none."""
+    year, month, day = int(match[1]), int(match[2]), int(match[3])
+    us = 0 if match[4] is None else _plain_time(match[4], match[5], match[6], match[7])
+    if not year or not 1 <= month <= 12 or not 1 <= day <= days_in_month(year, month) or us is None:
+        return None
     offset = None
-    has_time = False
-    if rest:
-        time = (
-            _TIME.match(rest.lstrip(" "))
-            if rest[0] == " "
-            else _TIME.match(rest, 1)
-            if rest[0] in "tT"
-            else None
-        )
-        if time is not None:
-            us = _time_of(time, text)
-            has_time = True
-            rest = time.string[time.end() :]
-        if rest:
-            zone = _ZONE.fullmatch(rest)
-            if zone is None:
-                raise _syntax(text, name)
-            offset = _offset_of(zone, text)
-    if (
-        year == 0
-        or not 1 <= month <= 12
-        or not 1 <= day <= days_in_month(1 - year if before_christ else year, month)
-    ):
-        raise SqlError("22008", f'date/time field value out of range: "{text}"')
-    days = days_from_civil(1 - year if before_christ else year, month, day)
-    return days, us, offset, has_time
+    if match[8] is not None:
+        hours, minutes = int(match[9]), int(match[10] or 0)
+        if hours > 15 or minutes > 59:
+            return None
+        offset = (hours * 60 + minutes) * (-60_000_000 if match[8] == "-" else 60_000_000)
+    return ReadMoment(days_from_civil(year, month, day), us, offset)
 
 
-def _time_of(match: re.Match[str], text: str) -> int:
-    hours, minutes = int(match[1]), int(match[2])
-    seconds = int(match[3] or 0)
+def _plain_time(hour: str, minute: str, second: str | None, fraction: str | None) -> int | None:
+    hours, minutes, seconds = int(hour), int(minute), int(second or 0)
     us = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000
-    if match[4]:
-        digits = match[4]
-        us += int(digits[:6].ljust(6, "0"))
-        # PostgreSQL reads the fraction as a double and rounds it to the nearest, ties to even.
-        if len(digits) > 6:
-            us = us - int(digits[:6]) + round(float("0." + digits) * 1_000_000)
-    if minutes > 59 or seconds > 60 or us > DAY_US:
-        raise SqlError("22008", f'date/time field value out of range: "{text}"')
-    return us
-
-
-def _offset_of(match: re.Match[str], text: str) -> int:
-    if match[1]:
-        return 0
-    hours, minutes, seconds = int(match[3]), int(match[4] or 0), int(match[5] or 0)
-    if hours > 15 or minutes > 59 or seconds > 59:
-        raise SqlError("22009", f'time zone displacement out of range: "{text}"')
-    us = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
-    return -us if match[2] == "-" else us
-
-
-def _special(text: str, name: str, infinity: int, negative: int) -> int | None:
-    word = text.strip().lower()
-    if word in {"infinity", "inf", "+infinity"}:
-        return infinity
-    if word in {"-infinity", "-inf"}:
-        return negative
-    if word == "epoch":
-        return 0
-    if word in _CLOCK_WORDS:
-        raise _clock_word(text, name)
-    return None
-
-
-def _clock_word(text: str, name: str) -> SqlError:
-    return SqlError(
-        "0A000", f'"{text}" is not supported as a value of type {name}', hint="Use now() or CURRENT_DATE."
-    )
-
-
-def _syntax(text: str, name: str) -> SqlError:
-    return SqlError("22007", f'invalid input syntax for type {name}: "{text}"')
+    if fraction:
+        us += int(fraction.ljust(6, "0"))
+    return us if minutes <= 59 and seconds <= 60 and us <= DAY_US else None
 
 
 def _take_date(value: object) -> Any:
@@ -470,7 +417,9 @@ def _trimmed(moments: Array, suffix: str = "") -> Array:
     return pc.binary_join_element_wise(trimmed, suffix, "") if suffix else trimmed
 
 
-def _write_dates(array: Array, *_more: Any) -> Array | None:
+def _write_dates(array: Array, _type: object, style: Style) -> Array | None:
+    if style.dates != "ISO":
+        return None
     return cast_to_text(array) if is_within(array.view(pa.int32()), _YEAR_1, _YEAR_9999) else None
 
 
@@ -478,15 +427,15 @@ def _write_times(array: Array, *_more: Any) -> Array | None:
     return _trimmed(cast_to_text(array)) if is_within(array.view(pa.int64()), 0, DAY_US - 1) else None
 
 
-def _write_timestamps(array: Array, _type: object, _zone: str, suffix: str = "") -> Array | None:
+def _write_timestamps(array: Array, _type: object, style: Style, suffix: str = "") -> Array | None:
     us = array.view(pa.int64())
-    if not is_within(us, _DATETIME_MIN, _DATETIME_END - 1):
+    if style.dates != "ISO" or not is_within(us, _DATETIME_MIN, _DATETIME_END - 1):
         return None
     return _trimmed(cast_to_text(us.view(pa.timestamp("us"))), suffix)
 
 
-def _write_timestamptzs(array: Array, sql_type: object, zone: str) -> Array | None:
-    return _write_timestamps(array, sql_type, zone, "+00") if zone == "UTC" else None
+def _write_timestamptzs(array: Array, sql_type: object, style: Style) -> Array | None:
+    return _write_timestamps(array, sql_type, style, "+00") if style.zone == "UTC" else None
 
 
 def _read_dates(strings: Array, target: Any, *_more: Any) -> Array | None:
@@ -508,14 +457,14 @@ def _read_timestamps(strings: Array, target: Any, *_more: Any) -> Array | None:
     return values if is_from(values.view(pa.int64()), _DATETIME_MIN) else None
 
 
-def _read_timestamptzs(strings: Array, target: Any, _type: object, zone: str) -> Array | None:
+def _read_timestamptzs(strings: Array, target: Any, _type: object, style: Style) -> Array | None:
     # PostgreSQL's offsets end at 15:59:59, Arrow's at 23:59.
     named = pc.match_substring_regex(strings, r":[0-9.]+[+-](0[0-9]|1[0-5])(:[0-9]{2})?$")
     if pc.any(named).as_py() is True:
         if pc.all(named).as_py() is False:
             return None
         values = pc.cast(strings, target)
-    elif zone == "UTC" and lengths_in(strings, _TIMESTAMP_LENGTHS):
+    elif style.zone == "UTC" and lengths_in(strings, _TIMESTAMP_LENGTHS):
         values = pc.cast(strings, pa.timestamp("us")).view(pa.int64()).view(target)
     else:
         return None
@@ -617,7 +566,7 @@ DATE_FORMS: TypeForms = TypeForms(
     duck=DuckForms(
         "DATE",
         "pg_date",
-        "replace(CAST({} AS VARCHAR), ' (BC)', ' BC')",
+        "pg_datetext({})",
         _day_constant,
         parameter="(DATE '1970-01-01' + CAST({} AS INTEGER))",
         held="INTEGER",

@@ -32,6 +32,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.form import Array, Bytes, ColumnForms, DuckForms, Reader, TypeForms, always, mismatch
 from herdpy_sql.values.string_columns import cast_to_text, has_letters, made_by_arrow, pa, pc
+from herdpy_sql.values.styles import Style
 
 EXACT = Context(
     prec=MAX_PREC,
@@ -242,14 +243,14 @@ _PLAIN = r"^-?(0|[1-9][0-9]{0,999})(\.[0-9]{1,999})?$"
 _NEGATIVE_ZERO = r"^-0(\.0+)?$"
 
 
-def _write_column(array: Array, sql_type: SqlType, _zone: str) -> Array | None:
+def _write_column(array: Array, sql_type: SqlType, _style: Style) -> Array | None:
     if not pa.types.is_decimal(array.type):
         return array
     # Arrow writes an exponent only below the sixth digit after the point.
     return cast_to_text(array) if (sql_type.scale or 0) <= 6 else None
 
 
-def _read_column(strings: Array, target: Any, sql_type: SqlType, _zone: str) -> Array | None:
+def _read_column(strings: Array, target: Any, sql_type: SqlType, _style: Style) -> Array | None:
     if pa.types.is_decimal(target):
         return None if has_letters(strings) else pc.cast(strings, target)
     if sql_type.precision is not None:

@@ -23,6 +23,7 @@ from herdpy_sql.values.form import (
     quote,
 )
 from herdpy_sql.values.string_columns import as_held, made_by_arrow, pc
+from herdpy_sql.values.styles import Style
 
 
 def check_text(text: str) -> str:
@@ -165,7 +166,7 @@ def unicode_string(text: str, escape: str = "\\") -> str:
     return "".join(out)
 
 
-def _limited_column(strings: Array, _target: Any, sql_type: SqlType, _zone: str) -> Array | None:
+def _limited_column(strings: Array, _target: Any, sql_type: SqlType, _style: Style) -> Array | None:
     if sql_type.length is not None and len(strings) > strings.null_count:
         longest = pc.max(pc.utf8_length(strings)).as_py()
         if longest > sql_type.length:
@@ -173,11 +174,11 @@ def _limited_column(strings: Array, _target: Any, sql_type: SqlType, _zone: str)
     return strings
 
 
-def _read_char_column(strings: Array, target: Any, sql_type: SqlType, zone: str) -> Array | None:
-    return _limited_column(pc.utf8_rtrim(strings, " "), target, sql_type, zone)
+def _read_char_column(strings: Array, target: Any, sql_type: SqlType, style: Style) -> Array | None:
+    return _limited_column(pc.utf8_rtrim(strings, " "), target, sql_type, style)
 
 
-def _write_char_column(array: Array, sql_type: SqlType, _zone: str) -> Array:
+def _write_char_column(array: Array, sql_type: SqlType, _style: Style) -> Array:
     return array if sql_type.length is None else pc.utf8_rpad(array, sql_type.length, " ")
 
 

@@ -34,6 +34,7 @@ with importing(freeze=True):
         WorkerStarted,
     )
     from herdpy_sql.columnar.engine import Limits, database
+    from herdpy_sql.values.styles import PLAIN
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def main() -> None:
     state = WorkerCache(given["column_cache_bytes"], base.segments(given["segment_bytes"]))
     answering = Answering(channel, base, state, limits)
     pa.set_cpu_count(given["threads"])
-    database(limits.memory_bytes, limits.threads, limits.temp_directory, "UTC")
+    database(limits.memory_bytes, limits.threads, limits.temp_directory, PLAIN)
     _limit_memory(given["memory_bytes"])
     lower_priority(given["niceness"])  # from now on: someone waits for it to start
     channel.send(WorkerStarted(os.getpid()))

@@ -101,7 +101,8 @@ class CatalogAnswers:
             return without_name(given)
         if base in {Base.REGOPER, Base.REGOPERATOR}:
             return None if not strict else from_text(SqlType(base))(given)
-        made = names.program(self.context, given, arguments=base is Base.REGPROCEDURE)
+        is_name = number is given and given != "-"
+        made = names.program(self.context, given, arguments=base is Base.REGPROCEDURE) if is_name else None
         if made is not None:
             return reg_value(made.oid, self._known("procedure")[made.oid,][base is Base.REGPROCEDURE])
         shown = names.procedure(self.context, given, strict=strict, arguments=base is Base.REGPROCEDURE)

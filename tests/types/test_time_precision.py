@@ -61,7 +61,7 @@ LOCAL = (
 """As literals alone: a number counts the last field, and a moment is the session's."""
 QUERIES = [
     "SELECT attname, format_type(atttypid, atttypmod), atttypmod FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum",
-    "SELECT column_name, data_type::text, datetime_precision, interval_type::text FROM information_schema.columns WHERE table_name = 't' ORDER BY ordinal_position",
+    "SELECT column_name, data_type::text, datetime_precision, interval_type::text FROM information_schema.columns WHERE table_name = 't' AND table_schema = current_schema() ORDER BY ordinal_position",
     "SELECT id, a, b, c, d, e, f, g, h, i, j, k, l FROM t ORDER BY id",
     "SELECT id, a::timestamp(1), b::timestamptz(0), c::time(0), d::interval(0), e::interval minute, g::timestamp(0)[] FROM t ORDER BY id",
     "SELECT id, h::timestamp(0), h::time(1), h::text::timestamptz(2), a::timestamptz(2), a::time(2) FROM t ORDER BY id",

@@ -22,6 +22,29 @@ def test_rows_of_a_table_whose_trigger_was_refused():
     ) == ["SELECT a, b FROM T", "INSERT INTO t VALUES (1)"]
 
 
+def test_rows_of_a_table_that_a_refused_triggers_function_writes():
+    assert followed(
+        ("same", "CREATE FUNCTION f() RETURNS trigger AS $$ BEGIN INSERT INTO log VALUES (1); END $$"),
+        ("rows", "SELECT * FROM log"),
+        ("refused", "CREATE TRIGGER g AFTER TRUNCATE ON t EXECUTE FUNCTION f()"),
+        ("rows", "SELECT n FROM log"),
+    ) == ["SELECT n FROM log"]
+
+
+def test_a_sequence_that_a_refused_query_draws_from():
+    assert followed(
+        ("refused", "SELECT nextval('s')"),
+        ("rows", "SELECT nextval('s') AS n"),
+        ("rows", "SELECT nextval('q')"),
+    ) == ["SELECT nextval('s') AS n"]
+
+
+def test_a_table_that_a_refused_foreign_key_refers_to():
+    assert followed(
+        ("refused", "CREATE TABLE c (a int REFERENCES p) PARTITION BY LIST (a)"), ("missing", "TRUNCATE p")
+    ) == ["TRUNCATE p"]
+
+
 def test_changes_that_read_a_suspect_make_suspects():
     assert followed(
         ("refused", "ALTER TABLE a ALTER COLUMN b TYPE int USING f(b)"),

@@ -23,6 +23,7 @@ from herdpy_sql.columnar.ready_cursors import READY, ReadyCursor
 from herdpy_sql.columnar.transfer import answered, column_type, duck_value, given_names
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
+from herdpy_sql.values.time_zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -222,6 +223,7 @@ class ColumnarQuery:
             )
         values = [self._value(mark, params, clock) for mark in self.marks]
         if engine.zone_of_duck(clock.zone) is None and self._has_zoned_moments():
+            zone_of(clock.zone)
             raise SqlError("0A000", f'the columnar engine does not have the time zone "{clock.zone}"')
         connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.style)
         given = {scan.name: sources[scan.name] for scan in self.scans}

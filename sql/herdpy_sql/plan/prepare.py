@@ -44,7 +44,7 @@ from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.own import Refusal
 from herdpy_sql.plan.positions import place
-from herdpy_sql.plan.program_calls import mark_calls, with_programs
+from herdpy_sql.plan.program_calls import mark_calls, refuse_definition_lists, with_programs
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.rules import with_references
 from herdpy_sql.plan.scope import name_of
@@ -152,6 +152,7 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
         return past.of_the_past(_reading_past(tree, catalog, settings))
     tree = rewritten(tree, catalog)
     calls = mark_calls(tree, catalog)
+    refuse_definition_lists(tree)
     if isinstance(tree, exp.Create):
         if calls and tree.args.get("expression") is not None:
             raise SqlError("0A000", "CREATE TABLE AS with functions of the database is not supported")

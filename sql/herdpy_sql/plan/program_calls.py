@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.absent import FUNCTIONS
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.stages import Stage, StagedPlan
@@ -190,6 +191,24 @@ def calls_within(tree: exp.Expression) -> Iterator[exp.Anonymous]:
     return (node for node in tree.find_all(exp.Anonymous) if node.args.get(PROGRAM) is not None)
 
 
+_ONLY_OF_RECORD = 'a column definition list is only allowed for functions returning "record"'
+_REDUNDANT = "a column definition list is redundant for a function with OUT parameters"
+
+
+def refuse_definition_lists(tree: exp.Expression) -> None:
+    """SqlError 42601 for types in an alias, as ``f() AS t(a INTEGER)``, but of the catalog's functions.
+
+    Those of functions that HerdPy has not, such as json_to_record, are refused with them.
+    """
+    for alias in tree.find_all(exp.TableAlias):
+        if any(isinstance(one, exp.ColumnDef) for one in alias.args.get("columns") or ()):
+            source = alias.parent.this if isinstance(alias.parent, exp.Table | exp.Lateral) else alias.parent
+            if not isinstance(source, exp.Anonymous):
+                raise SqlError("42601", _ONLY_OF_RECORD)
+            if source.args.get(PROGRAM) is None and call_name(source) not in FUNCTIONS:
+                raise SqlError("42601", _REDUNDANT)
+
+
 class ProgramRows(Plan):
     """The rows that one call of a function gives."""
 
@@ -246,9 +265,7 @@ def rows_plan(
             raise SqlError("42601", 'a column definition list is required for functions returning "record"')
         columns = tuple(OutputColumn(name_of(one.this), sql_type(one.args["kind"])) for one in defined)
     elif defined:
-        only = 'a column definition list is only allowed for functions returning "record"'
-        redundant = "a column definition list is redundant for a function with OUT parameters"
-        raise SqlError("42601", only if program.row is None else redundant)
+        raise SqlError("42601", _ONLY_OF_RECORD if program.row is None else _REDUNDANT)
     elif program.row is not None:
         columns = tuple(OutputColumn(name, type_) for name, type_ in program.row)
     else:

@@ -24,6 +24,7 @@ _OBJECT = re.compile(
 )
 _FUNCTION = re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:function|procedure)\s+(\w+)", re.IGNORECASE)
 _DRAWS = re.compile(r"\b(?:nextval|setval)\s*\(\s*'(\w+)'", re.IGNORECASE)
+_QUOTED = re.compile(r"'(\w+)'\s*::\s*reg", re.IGNORECASE)
 _READS = re.compile(r"\s*(?:select|values|table|with|show|explain|fetch)\b", re.IGNORECASE)
 _CHANGES_IN_WITH = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s", re.IGNORECASE)
 _BEGINS = re.compile(r"\s*(?:begin|start\s+transaction)\b", re.IGNORECASE)
@@ -44,15 +45,17 @@ class Suspects:
         bare = _TEXTS.sub(" ", text)
         words = _WORD.findall(bare.lower())
         drawn = {name.lower() for name in _DRAWS.findall(text)}
-        named = bool(self._names.intersection(words) or self._names & drawn)
+        quoted = {name.lower() for name in _QUOTED.findall(text)}
+        written = set[str]().union(*(self._within.get(word, ()) for word in words))
+        named = bool(self._names & (drawn | quoted | written) or self._names.intersection(words))
         ended = bool(_ENDS.match(bare)) and self._failed_in_block
         differs = category != "same"
         if (made := _FUNCTION.match(text)) is not None:
             self._within[made[1].lower()] = _objects(text)
-        elif not self._reads(bare) and (differs or named):
-            self._names |= _objects(bare).union(*(self._within.get(word, ()) for word in words))
+        if not self._reads(bare) and (differs or named):
+            self._names |= _objects(bare) | written
         if differs:
-            self._names |= drawn
+            self._names |= drawn | written
         self._failed_in_block = differs or (self._failed_in_block and not _BEGINS.match(bare) and not ended)
         return category in ("rows", "missing") and (named or ended)
 

@@ -31,6 +31,24 @@ def test_rows_of_a_table_that_a_refused_triggers_function_writes():
     ) == ["SELECT n FROM log"]
 
 
+def test_functions_that_others_of_their_name_were_refused_beside():
+    assert followed(
+        ("same", "CREATE FUNCTION f(a int) RETURNS int LANGUAGE sql AS 'SELECT 1'"),
+        ("refused", "CREATE FUNCTION f(VARIADIC a int[]) RETURNS int LANGUAGE sql AS 'SELECT 2'"),
+        ("missing", "SELECT f(1)"),
+    ) == ["SELECT f(1)"]
+
+
+def test_a_function_that_reads_a_table_whose_rows_a_refused_call_wrote():
+    assert followed(
+        ("same", "CREATE FUNCTION w() RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (1) RETURNING a'"),
+        ("same", "CREATE FUNCTION r() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'"),
+        ("rows", "SELECT r()"),
+        ("refused", "SELECT w()"),
+        ("rows", "SELECT r() AS n"),
+    ) == ["SELECT r() AS n"]
+
+
 def test_a_sequence_that_a_refused_query_draws_from():
     assert followed(
         ("refused", "SELECT nextval('s')"),
@@ -53,6 +71,13 @@ def test_changes_that_read_a_suspect_make_suspects():
         ("rows", "SELECT * FROM c"),
         ("rows", "SELECT * FROM d"),
     ) == ["SELECT * FROM c"]
+
+
+def test_a_table_that_only_a_cast_names():
+    assert followed(
+        ("refused", "ALTER TABLE t REPLICA IDENTITY USING INDEX i"),
+        ("rows", "SELECT relreplident FROM pg_class WHERE oid = 't'::regclass"),
+    ) == ["SELECT relreplident FROM pg_class WHERE oid = 't'::regclass"]
 
 
 def test_queries_that_are_refused_change_nothing():

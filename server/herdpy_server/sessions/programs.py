@@ -421,7 +421,7 @@ def _answer(plan: Plan, outcome: PlanOutcome) -> ProgramAnswer:
     rows = outcome.rows
     if rows is None:
         rows = [] if outcome.table is None else list(datum_rows(outcome.table, plan.columns))
-    return ProgramAnswer(columns, rows, outcome.count)
+    return ProgramAnswer(columns, rows, outcome.count, changes=plan.tag in {"INSERT", "UPDATE", "DELETE"})
 
 
 def _too_deep() -> SqlError:

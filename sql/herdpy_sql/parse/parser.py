@@ -504,6 +504,8 @@ def _by_sqlglot(statement: Statement) -> Expression:
         raise SqlError("42601", 'syntax error at or near "?"', position=statement.position(text.index("?")))
     if tree is not None and ("[" in text or "<" in text or ":_" in text or "._" in text):
         tree = with_plain_operators(tree)
+    if tree is not None and _NAMED_OBJECT.search(text):
+        tree = tree.transform(_cast_of_name, copy=False)
     if upsert and isinstance(tree, Insert):
         if tree.args.get("conflict"):
             raise SqlError("42601", 'syntax error at or near "ON"', position=statement.offset + 1)
@@ -513,6 +515,20 @@ def _by_sqlglot(statement: Statement) -> Expression:
     if moment is not None:
         mark(tree, moment)
     return tree
+
+
+_NAMED_OBJECT = re.compile(
+    r"\breg(?:class|proc|procedure|oper|operator|type|role|namespace)\s*\(", re.IGNORECASE
+)
+
+
+def _cast_of_name(node: exp.Expr) -> exp.Expr:
+    """``regclass('t')`` as ``'t'::regclass``, which is what it means; another node as it is."""
+    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
+        return node
+    if not _NAMED_OBJECT.match(f"{node.name}("):
+        return node
+    return exp.Cast(this=node.expressions[0], to=exp.ObjectIdentifier(this=node.name.upper()))
 
 
 def _insert_for_upsert(tokens: list[Token]) -> bool:

@@ -36,11 +36,21 @@ class ProgramAnswer:
     Attributes:
         columns: names and types; None of a statement without rows.
         count: the rows that it gave or changed.
+        changes: it is INSERT, UPDATE or DELETE, of which INTO takes one row at most.
     """
 
     columns: RowType | None
     rows: list[Any]
     count: int
+    changes: bool = False
+
+
+def _more_than_one() -> SqlError:
+    return SqlError(
+        "P0003",
+        "query returned more than one row",
+        hint="Make sure the query returns a single row, or use LIMIT 1.",
+    )
 
 
 class ProgramHost(Protocol):
@@ -596,6 +606,8 @@ class ProgramRun:
         """A statement of SQL. SqlError 42601 where its rows have no destination."""
         answer = self.query(one.sql)
         if one.targets is not None:
+            if answer.changes and len(answer.rows) > 1:
+                raise _more_than_one()
             self._into(one.targets, answer, strict=one.strict)
         elif answer.columns is not None and not one.performs:
             raise SqlError(
@@ -614,11 +626,7 @@ class ProgramRun:
         if strict and not answer.rows:
             raise SqlError("P0002", "query returned no rows")
         if strict and len(answer.rows) > 1:
-            raise SqlError(
-                "P0003",
-                "query returned more than one row",
-                hint="Make sure the query returns a single row, or use LIMIT 1.",
-            )
+            raise _more_than_one()
         self.take_row(targets, answer.columns, answer.rows[0] if answer.rows else None)
         answer.count = min(answer.count, 1) if answer.rows else answer.count
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_sql.catalog import Catalog, Table
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.define import detach
 from herdpy_sql.objects import RELATION_KINDS, CatalogObject
-from herdpy_sql.plan.drop import carry_out, gather
+from herdpy_sql.plan.drop import carry_out, gather, references_to
 
 if TYPE_CHECKING:
     from herdpy_server.store import Workspace
@@ -58,15 +60,35 @@ class TemporarySchemas:
 
 
 def end_of_transaction(workspace: Workspace, schema: str) -> None:
-    """Right before a commit: what ON COMMIT says of the session's temporary tables."""
+    """Right before a commit: what ON COMMIT says of the session's temporary tables.
+
+    SqlError 0A000 for a table that is emptied and referred to by one that is not.
+    """
     own = [one for one in workspace.catalog.tables.values() if one.schema == schema and one.on_commit]
     _drop(workspace, [table for table in own if table.on_commit == "DROP"])
-    for table in own:
-        if table.on_commit == "DELETE" and table.id in workspace.layer:
+    emptied = [table for table in own if table.on_commit == "DELETE"]
+    _refuse_references(workspace.catalog, emptied)
+    for table in emptied:
+        if table.id in workspace.layer:
             workspace.truncate(table)
 
 
+def _refuse_references(catalog: Catalog, emptied: list[Table]) -> None:
+    for table in emptied:
+        for child, _ in catalog.referencing.get(table.id, ()):
+            if child.on_commit != "DELETE":
+                raise SqlError(
+                    "0A000",
+                    "unsupported ON COMMIT and foreign key combination",
+                    detail=f'Table "{child.name}" references "{table.name}", but they do not have the same'
+                    " ON COMMIT setting.",
+                )
+
+
 def _drop(workspace: Workspace, relations: Sequence[Table | CatalogObject]) -> None:
-    """Drop relations, and the views that read them."""
+    """Drop relations, the views that read them, and foreign keys of others that refer to them."""
     if relations:
-        carry_out(workspace, gather(relations, workspace.catalog))
+        dropping = gather(relations, workspace.catalog)
+        references = references_to(workspace.catalog, dropping.tables)
+        detach(workspace, tuple((child.id, one.name) for child, one in references))
+        carry_out(workspace, dropping)

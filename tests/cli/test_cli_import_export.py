@@ -145,6 +145,8 @@ def test_an_import_that_was_cut_goes_on_exactly_there(
     file = tmp_path / f"a.{kind}"
     if kind == "csv":
         file.write_text("id,name\n" + "".join(f"{n},name {n}\n" for n in range(count)))
+    elif kind == "jsonl":
+        file.write_text("".join(f'{{"id": {n}, "name": "name {n}"}}\n' for n in range(count)))
     else:
         table = pa.table({"id": range(count), "name": [f"name {n}" for n in range(count)]})
         parquet.write_table(table, file, row_group_size=500)

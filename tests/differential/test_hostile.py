@@ -205,7 +205,7 @@ OUTSIDE = [
     "SELECT current_setting('temp_directory')", "SELECT * FROM query('SELECT 1')", "SELECT * FROM query_table('t')", "SELECT * FROM sqlite_master",
     "SELECT * FROM duckdb_functions()", "SELECT * FROM which_secret('s3://x', 's3')", "SELECT * FROM parquet_metadata('{file}')", "SELECT * FROM sniff_csv('{file}')",
     "SELECT * FROM arrow_scan(1, 2, 3)", "SELECT * FROM python_scan(1)", "SELECT * FROM pandas_scan(1)", "SELECT * FROM seq_scan('t')", "SELECT error('x')",
-    "SELECT pg_read_file('{file}')", "SELECT * FROM pg_ls_dir('/')", "SELECT lo_import('{file}')", "DO $$ BEGIN END $$", "CREATE EXTENSION x",
+    "SELECT pg_read_file('{file}')", "SELECT * FROM pg_ls_dir('/')", "SELECT lo_import('{file}')", "DO LANGUAGE plpython3u $$ 1 $$", "CREATE EXTENSION x",
     "CREATE FUNCTION f() RETURNS int LANGUAGE c AS '{file}'", "CREATE MACRO m() AS 1", "CREATE SECRET s (TYPE s3)", "SET enable_external_access = true",
     "SET memory_limit = '1TB'", "SET lock_configuration = false", "SET temp_directory = '{file}'", "RESET enable_external_access", "USE x", "CHECKPOINT x",
     "VACUUM '{file}'", "ANALYZE nosuch", "SELECT pg_numkey('1')", "SELECT pg_finput('a', 1)", "SELECT pg_limit_rows(-1)", "SELECT * FROM s0", "SELECT * FROM memory.main.s0", "SELECT * FROM information_schema.nosuch",

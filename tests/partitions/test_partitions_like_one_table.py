@@ -52,7 +52,7 @@ QUESTIONS = st.one_of(
 ORDERED = (
     "SELECT * FROM {t} ORDER BY id, g LIMIT 7",
     "SELECT * FROM {t} ORDER BY id DESC, g DESC LIMIT 7",
-    "SELECT * FROM {t} ORDER BY v, id LIMIT 9",
+    "SELECT * FROM {t} ORDER BY v, id, g LIMIT 9",
 )
 
 

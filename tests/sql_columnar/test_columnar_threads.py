@@ -8,6 +8,7 @@ from herdpy_sql.columnar import engine
 from herdpy_sql.columnar.macros import MACROS
 from herdpy_sql.library import ROUTINES, Resolved
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.styles import Style
 
 THREADS = 8
 
@@ -21,7 +22,8 @@ def test_functions_are_provided_once_though_many_threads_want_them() -> None:
         and all(isinstance(one, SqlType) for one in candidates[0].args)
         and not candidates[0].setof
     ][:60]
-    connection = engine.database(64 << 20, 1, None, "Europe/Malta")  # of this test alone
+    style = Style("Europe/Malta")  # of this test alone
+    connection = engine.database(64 << 20, 1, None, style)
     text = "\n".join(MACROS)
     together = threading.Barrier(THREADS)
     errors: list[BaseException] = []
@@ -29,7 +31,7 @@ def test_functions_are_provided_once_though_many_threads_want_them() -> None:
     def provide() -> None:
         together.wait()
         try:
-            engine.provide(connection, text, wanted, "Europe/Malta")
+            engine.provide(connection, text, wanted, style)
         except BaseException as error:  # noqa: BLE001 - it is looked at below
             errors.append(error)
 

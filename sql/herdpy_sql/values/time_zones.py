@@ -260,7 +260,13 @@ def _meant(word: str, utc_s: int) -> int:
 
 
 def _around(us: int) -> Iterator[int]:
-    """Moments before one, back to the first zones, and then after it."""
-    step, reach = 10 * 86_400_000_000, 200 * 366 * 86_400_000_000
-    yield from range(us, us - reach, -step)
-    yield from range(us + step, us + reach, step)
+    """Moments before one, back to the first zones, and then after it, as long as zones change."""
+    near = min(max(us, _FIRST_ZONES_US), _LAST_CHANGES_US)
+    yield us
+    yield from range(near, _FIRST_ZONES_US - 1, -_DAYS_US)
+    yield from range(near + _DAYS_US, _LAST_CHANGES_US + 1, _DAYS_US)
+
+
+_DAYS_US = 10 * 86_400_000_000
+_FIRST_ZONES_US = -130 * 366 * 86_400_000_000
+_LAST_CHANGES_US = 130 * 366 * 86_400_000_000

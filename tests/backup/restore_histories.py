@@ -204,8 +204,9 @@ class BackupMaker:
                 writer.add(entry)
         self._archived = writer.flush()
 
-    def back_up(self, lsn: LSN, end: LSN, **more: Any) -> BackupManifest:
-        """A backup whose image is of ``lsn``, with the log up to ``end``."""
+    def back_up(self, lsn: LSN, end: LSN, *, copied_us: int = 0, **more: Any) -> BackupManifest:
+        """A backup whose image is of ``lsn``, with the log up to ``end``; it was copied at ``copied_us``, or
+        at once."""
         path = self._scratch / f"store-{lsn.ledger_id}-{lsn.entry_id}"
         store = Store.open(path)
         assembler, time_us = TransactionAssembler(), 0
@@ -225,7 +226,7 @@ class BackupMaker:
         parts, _size = write_map(self.repository, backup_directory(self.log_id, made), self._known)
         self.archive(end)
         crc = next((one.header.crc for one in self.history.entries if one.lsn == at), START_CRC)
-        image = Image(made, str(at), crc, uuid, page_bytes, len(self._known), parts, time_us)
+        image = Image(made, str(at), crc, uuid, page_bytes, len(self._known), parts, copied_us or time_us)
         manifest = BackupManifest(
             made, "default", self.log_id, "full", None, image, self._known.used_sources(), str(end), 0,
             time_us, time_us, (), 0, 0,

@@ -240,6 +240,23 @@ def test_what_is_archived_in_stretches_is_found_in_each(
         restored(maker.repository, tmp_path / "none", RestoreTarget(before="commit-1"))
 
 
+def test_an_image_that_was_copied_late_leads_to_the_commits_behind_it(
+    maker: BackupMaker, history: History, tmp_path: Path
+) -> None:
+    """An image is that of a checkpoint, and may be copied when commits behind it are done."""
+    whole = [one.lsn for one in history.entries if one.parts[-1].last]
+    second = next(one for one in whole[9:] if one.ledger_id > whole[6].ledger_id)
+    maker.back_up(whole[4], whole[6])
+    maker._archived = second
+    times = [one.timestamp_us for one in history.transactions]
+    maker.back_up(second, history.entries[-1].lsn, copied_us=times[-1] + 1)
+    behind_us = times[history.count_at(second)]
+    restored(maker.repository, tmp_path / "at", RestoreTarget(time_us=behind_us))
+    check(tmp_path / "at", history, max(n for n, one in enumerate(times, 1) if one <= behind_us))
+    with pytest.raises(TargetError, match=f"between {whole[6]} and {second}, of which nothing is archived"):
+        restored(maker.repository, tmp_path / "before", RestoreTarget(time_us=behind_us - 1))
+
+
 def test_targets_beyond_the_archive_name_its_end(
     maker: BackupMaker, history: History, tmp_path: Path
 ) -> None:

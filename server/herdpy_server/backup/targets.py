@@ -8,6 +8,7 @@ log, of which only the heads of transactions are decoded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -292,12 +293,12 @@ class _LogView:
         )
 
     def _find_time(self, time_us: int) -> tuple[StopPosition, int]:
-        able = [one for one in self.images() if 0 < image_time(one, self.backups) <= time_us]
-        if not able:
+        image = self._image_before(time_us)
+        if image is None:
             first = image_time(self.images()[0], self.backups)
             known = f"of {moment(first)}" if first else "of an unknown time"
             raise TargetError(f"the oldest backup of log {self.name} is {known}, after {moment(time_us)}")
-        last, last_us = able[-1].image_lsn, 0
+        last, last_us = image.image_lsn, 0
         for lsn, heads in _heads(self.stretch(last), last):
             for number, (committed_us, _id, _has_records) in enumerate(heads):
                 if committed_us > time_us:
@@ -307,6 +308,23 @@ class _LogView:
         if not any(one.created_us >= time_us and one.end_lsn <= last for one in self.backups):
             raise self._not_known(time_us, last)
         return StopPosition(last), last_us
+
+    def _image_before(self, time_us: int) -> BackupManifest | None:
+        """The newest image of before a time. An image's own time says when it was copied; it has the state of
+        a checkpoint, so that commits behind it may be earlier than that."""
+        found = None
+        for one in self.images():
+            copied_us = image_time(one, self.backups)
+            if 0 < copied_us <= time_us or self._first_commit_us(one) <= time_us:
+                found = one
+            elif copied_us:
+                break
+        return found
+
+    def _first_commit_us(self, one: BackupManifest) -> float:
+        """When the first archived commit behind an image was; infinite where there is none."""
+        after = _heads(self.stretch(one.image_lsn), one.image_lsn)
+        return next((heads[0][0] for _lsn, heads in after if heads), math.inf)
 
     def _not_known(self, time_us: int, last: LSN) -> TargetError:
         """The error for a time after the last entry of a stretch."""

@@ -193,10 +193,12 @@ class _Reading:
         return _TIME_MARKS
 
     def _number(self, text: str) -> int:
-        if self.unit is None:
-            self.unit = _LAST_UNITS.get(self.mask or 0, _Unit.SECOND)
         value, at = whole_at(text, 0, _INT64)
         fraction, rest = 0.0, text[at:]
+        if self.unit is None:
+            if self.is_ago and not self.seen and rest[:1] != "-":  # "1 ago"
+                raise Wrong
+            self.unit = _LAST_UNITS.get(self.mask or 0, _Unit.SECOND)
         if rest[:1] == "-":
             value = _years_and_months(text, value, at)
             self.unit = _Unit.MONTH

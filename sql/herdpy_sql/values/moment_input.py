@@ -323,6 +323,7 @@ class _Reading:
         if short == "allballs":
             self.hour = self.minute = self.second = 0
             self.offset = 0
+            self.special = None
             return _TIME | MomentPart.ZONE
         if short in _SPECIAL:
             if self.is_time:

@@ -223,7 +223,7 @@ INSERT INTO p VALUES (1, 'again');
 ROLLBACK TO a;
 COMMIT;
 SELECT * FROM p ORDER BY id;
-\\copy p to stdout
+\\copy (SELECT * FROM p ORDER BY id) to stdout
 INSERT INTO p VALUES (7, '7') \\; SELECT count(*) FROM p;
 \\d p
 DROP TABLE p;

@@ -63,6 +63,7 @@ _UNNAMED = (ChangeRoles, UndropTable, Vacuum)
 _OF_SESSIONS = frozenset({"use_request_id", "leader_unreached"})
 _OF_LEADER = frozenset({"commit_outcome", "commit_position", "forbid_commit"})
 _KEPT_BY_LEADER = re.compile(r"advisory_|\bcurrval\b|\blastval\b", re.IGNORECASE)
+_KEPT_HERE = re.compile(r"\bpg_listening_channels\b", re.IGNORECASE)
 _OF_DEFINITIONS = frozenset({"42P01", "42703", "42704", "42883", "3F000"})
 """Errors that newer definitions may not have."""
 ENDS = frozenset({"COMMIT", "END"})
@@ -108,7 +109,8 @@ def traits_of(session: Session, statement: Prepared | PreparedStatement) -> Stat
     leader = writes or _reads_at_leader(session, plan) or bool(_KEPT_BY_LEADER.search(statement.text))
     counts = plan.columns is not None or plan.tag in {"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "COPY"}
     tag = None if counts or isinstance(plan, Execute) else plan.tag
-    return StatementTraits(leader, True, writes, not isinstance(plan, _UNNAMED), tag)
+    reads = not _KEPT_HERE.search(statement.text)
+    return StatementTraits(leader, reads, writes, not isinstance(plan, _UNNAMED), tag)
 
 
 def _plan(session: Session, statement: Prepared | PreparedStatement) -> Plan:

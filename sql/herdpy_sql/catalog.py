@@ -436,7 +436,7 @@ class Catalog:
         """Whether there is a schema of that name."""
         found = self.objects_by_name.get(("schema", "", name))
         if found is None:
-            return name == PUBLIC or name.startswith("pg_temp_")
+            return name == PUBLIC or is_temporary(name)
         return not (isinstance(found.definition, SchemaDefinition) and found.definition.dropped)
 
     def along(self, path: tuple[str, ...]) -> Catalog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog import Catalog, Table
+from herdpy_sql.catalog import Catalog, Table, is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import detach
 from herdpy_sql.objects import RELATION_KINDS, CatalogObject
@@ -56,7 +56,7 @@ class TemporarySchemas:
                 yield one
 
     def _is_left(self, schema: str) -> bool:
-        return schema.startswith(PREFIX) and schema not in self.living
+        return is_temporary(schema) and schema not in self.living
 
 
 def end_of_transaction(workspace: Workspace, schema: str) -> None:

@@ -64,6 +64,11 @@ class ObjectCommand(Command):
     text: str | None = None
     query: Statement | None = field(default=None)
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it says that what it makes is the session's own."""
+        return "TEMPORARY" in self.options or any(schema == "pg_temp" for schema, _name in self.names)
+
 
 def parse_object_command(statement: Statement) -> ObjectCommand:
     """Parse a statement that OBJECT_COMMANDS matches. SqlError 42601, 0A000."""

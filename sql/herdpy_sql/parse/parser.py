@@ -52,6 +52,7 @@ from herdpy_sql.parse.object_commands import (
     OBJECT_COMMANDS,
     TABLESPACE_COMMANDS,
     TYPE_COMMANDS,
+    ObjectCommand,
     parse_object_command,
     parse_tablespace_command,
     parse_type_command,
@@ -88,6 +89,7 @@ from herdpy_sql.parse.tokens import (
     without_catalog,
 )
 from herdpy_sql.parse.unread import unread
+from herdpy_sql.types import Base
 from herdpy_sql.values.bits import parse_bits
 
 if TYPE_CHECKING:
@@ -402,9 +404,8 @@ def _makes_temporary(statement: Statement) -> bool:
         tree = parse(statement)
     except SqlError:
         return False  # which its planning raises again
-    if isinstance(tree, Command):
-        of_session = "TEMPORARY" in tree.options or any(schema == "pg_temp" for schema, _ in tree.names)
-        return tree.name in {"CREATE VIEW", "CREATE SEQUENCE"} and of_session
+    if isinstance(tree, ObjectCommand):
+        return tree.name in {"CREATE VIEW", "CREATE SEQUENCE"} and tree.is_temporary
     if not isinstance(tree, Create | Select):
         return False
     into = tree.args.get("into")
@@ -518,7 +519,7 @@ def _by_sqlglot(statement: Statement) -> Expression:
 
 
 _NAMED_OBJECT = re.compile(
-    r"\breg(?:class|proc|procedure|oper|operator|type|role|namespace)\s*\(", re.IGNORECASE
+    rf"\b(?:{'|'.join(one.value for one in Base if one.value.startswith('reg'))})\s*\(", re.IGNORECASE
 )
 
 

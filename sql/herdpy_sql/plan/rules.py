@@ -329,14 +329,10 @@ def _parent(child: Table, node: exp.Reference, catalog: Catalog) -> Table:
     if name_of(target.this) == child.name and (schema is None or name_of(schema) == child.schema):
         return child
     parent = table_of(catalog, target)
-    if _is_temporary(parent) != _is_temporary(child):
-        kind = "temporary" if _is_temporary(child) else "permanent"
+    if parent.is_temporary != child.is_temporary:
+        kind = "temporary" if child.is_temporary else "permanent"
         raise SqlError("42P16", f"constraints on {kind} tables may reference only {kind} tables")
     return parent
-
-
-def _is_temporary(table: Table) -> bool:
-    return table.schema.startswith("pg_temp")
 
 
 def _positions(table: Table, names: Sequence[str]) -> list[int]:

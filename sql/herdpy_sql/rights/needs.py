@@ -223,7 +223,7 @@ def _of_object(command: ObjectCommand, catalog: Catalog) -> Iterator[Need]:
             there = catalog.find(schema, one)
             if there is not None and isinstance(there, CatalogObject):
                 yield from owner_needs(catalog, there)  # OR REPLACE
-            if "TEMPORARY" in command.options or schema == "pg_temp":
+            if command.is_temporary:
                 yield Need(DATABASE, "T")
             else:
                 yield from _creates(catalog, schema, one)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from herdpy._version import __version__
+from herdpy_sql.catalog import is_temporary
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system import lookups, names
 from herdpy_sql.system.contents import Context
@@ -119,7 +120,7 @@ class CatalogAnswers:
     def schemas(self, *, implicit: bool) -> Sequence[str]:
         """See ``CatalogContext``: the session's own is no place to create in."""
         path = list(self.context.catalog.path)
-        own = [one for one in path if one.startswith("pg_temp_")]
+        own = list(filter(is_temporary, path))
         named = [one for one in path if one not in own]
         if not implicit:
             return named

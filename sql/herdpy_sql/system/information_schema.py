@@ -67,7 +67,7 @@ def _tables(context: Context) -> Rows:
     for table in tables(context.catalog):
         yield {
             **common, "table_schema": table.schema, "table_name": table.name,
-            "table_type": "LOCAL TEMPORARY" if table.schema.startswith("pg_temp_") else "BASE TABLE",
+            "table_type": "LOCAL TEMPORARY" if table.is_temporary else "BASE TABLE",
             "is_insertable_into": "YES",
         }  # fmt: skip
     for one, _definition in views(context.catalog):

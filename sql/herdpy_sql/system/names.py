@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from herdpy_sql.catalog import is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.aggregates import AGGREGATES
 from herdpy_sql.expr.syntax import WINDOW_CLASSES
@@ -287,10 +288,8 @@ def relations_named(catalog: Catalog) -> Mapping[tuple[str, str], int]:
 
 def _places(catalog: Catalog, schema: str | None) -> list[str]:
     if schema is not None:
-        return (
-            [one for one in catalog.path if one.startswith("pg_temp_")] if schema == "pg_temp" else [schema]
-        )
-    own = [one for one in catalog.path if one.startswith("pg_temp_")]
+        return list(filter(is_temporary, catalog.path)) if schema == "pg_temp" else [schema]
+    own = filter(is_temporary, catalog.path)
     return [*own, *(() if CATALOG in catalog.path else (CATALOG,)), *catalog.path]
 
 
